@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * libstoker: batches from stokerd.
+ *
+ *   struct stoker *stoker = stoker_create();
+ *   struct stoker_options options;
+ *   struct stoker_stream *stream;
+ *   struct stoker_batch *batch;
+ *
+ *   stoker_connect(stoker, NULL, "my-trainer");
+ *   stoker_options_init(&options);
+ *   options.dataset = "train";
+ *   options.transforms = "Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))";
+ *   options.shuffle = true;
+ *   options.epochs = 10;
+ *   stoker_open(stoker, &options, &stream);
+ *   while ((r = stoker_next(stream, -1, &batch)) > 0) {
+ *           if (r == STOKER_EPOCH_END)
+ *                   continue;
+ *           train(batch->data, batch->rows);
+ *           stoker_release(batch);
+ *   }
+ *   stoker_destroy(stoker);
+ *
+ * One connection carries any number of streams (16 by default of the server) and is used by one
+ * thread at a time; several connections need no locks between them. The library starts no thread,
+ * keeps no global state, writes nothing to the terminal and never raises SIGPIPE.
+ *
+ * Functions return 0 or a positive result, or a negative errno; stoker_message() then has a sentence
+ * that names the object and the way out. After -EPIPE, -ECONNRESET, -EBADMSG the connection is dead.
+ */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STOKER_API __attribute__((visibility("default")))
+
+struct stoker;
+struct stoker_stream;
+
+enum stoker_dtype {
+	STOKER_U8 = 1,
+	STOKER_F32 = 4,
+};
+
+enum stoker_layout {
+	STOKER_NCHW = 1,
+	STOKER_NHWC = 2,
+};
+
+enum stoker_payload {
+	STOKER_SHARED = 1, /* pixels stay in the daemon's shared memory: nothing is copied */
+	STOKER_INLINE = 2, /* pixels come through the socket */
+};
+
+/* ---- connection ---- */
+
+/* A new, unconnected object, or NULL without memory. */
+STOKER_API struct stoker *stoker_create(void);
+
+/* Close the connection, its streams and their batches; NULL is fine. */
+STOKER_API void stoker_destroy(struct stoker *stoker);
+
+/* Connect to `socket` (NULL: $STOKER_SOCKET, else $XDG_RUNTIME_DIR/stoker/stoker.sock if it exists,
+ * else /run/stoker/stoker.sock) and greet the daemon under `name` (at most 64 bytes; NULL: the
+ * program's name). Waits up to 10 s for the answer. -ENOENT, -ECONNREFUSED: no daemon; -EACCES;
+ * -ENAMETOOLONG: over 107 bytes; -EPROTONOSUPPORT: the daemon speaks another version. */
+STOKER_API int stoker_connect(struct stoker *stoker, const char *socket, const char *name);
+
+/* The last error in words, "" at first. Valid until the next call on `stoker`. */
+STOKER_API const char *stoker_message(const struct stoker *stoker);
+
+/* The socket, for poll(2): call stoker_next(stream, 0, ...) when it is readable. -1 unconnected.
+ * Batches may be waiting inside the library, so poll only after stoker_next returned STOKER_AGAIN. */
+STOKER_API int stoker_fd(const struct stoker *stoker);
+
+/* The path that stoker_connect(NULL) would use, into `path`. -ENAMETOOLONG. */
+STOKER_API int stoker_default_socket(char *path, size_t size);
+
+/* ---- streams ---- */
+
+struct stoker_cursor {
+	uint64_t epoch;
+	uint64_t position; /* samples of this rank delivered in this epoch */
+	uint64_t seed;
+	bool shuffle;
+	uint32_t rank, world;
+	bool shard_drop, drop_last;
+	uint64_t fingerprint; /* of the data set's index */
+};
+
+struct stoker_options {
+	const char *dataset;
+	uint32_t batch_size; /* 64 */
+	const char
+		*transforms; /* "ToTensor()"; as a torchvision user writes them, NULL or "": none */
+	enum stoker_dtype dtype;   /* STOKER_F32 */
+	enum stoker_layout layout; /* STOKER_NCHW */
+	bool shuffle;         /* false; true = torch DistributedSampler's order, anew each epoch */
+	uint64_t seed;        /* 0 */
+	uint32_t rank, world; /* 0 of 1 */
+	bool shard_drop;      /* false; drop the tail instead of padding shards */
+	bool drop_last;       /* false; drop the last short batch */
+	uint64_t first_epoch; /* 0 */
+	uint64_t epochs;      /* 1; 0 = endless */
+	uint32_t depth;       /* 0 = the daemon's choice of batches in flight */
+	int payload;          /* 0 = shared where possible; or enum stoker_payload */
+	const struct stoker_cursor *start; /* NULL, or go on here */
+	/* Called about every second while the data set is being indexed; may be NULL. */
+	void (*indexing)(uint64_t samples, void *data);
+	void *indexing_data;
+};
+
+/* The defaults given above. */
+STOKER_API void stoker_options_init(struct stoker_options *options);
+
+struct stoker_info {
+	uint32_t shape[3]; /* of one sample: C,H,W (NCHW) or H,W,C (NHWC) */
+	enum stoker_dtype dtype;
+	enum stoker_layout layout;
+	enum stoker_payload payload;
+	uint32_t batch_size;
+	uint64_t row_bytes;       /* of one sample */
+	uint64_t dataset_samples; /* in the whole data set */
+	uint64_t epoch_samples;   /* this rank's, per epoch */
+	uint64_t epoch_batches;   /* this rank's, per epoch */
+	uint32_t classes;         /* labels are 0 .. classes-1 */
+	uint32_t depth;           /* batches in flight, as granted */
+	uint64_t fingerprint;     /* of the data set's index */
+	const void *arena;  /* shared payload: the whole read-only mapping, to register with CUDA */
+	size_t arena_bytes; /* 0 with inline payload */
+};
+
+/* Open a stream and wait for the answer; while the data set is being indexed the wait goes on, else
+ * it ends after 30 s with -ETIMEDOUT. -ENOENT: no such data set; -EINVAL: an option is out of range
+ * or the transforms do not parse or fit; -ENOMEM: the arena does not fit into the daemon's memory;
+ * -ENODATA: the data set cannot be indexed; -ESTALE: the cursor belongs elsewhere; -EUSERS: limits. */
+STOKER_API int stoker_open(
+	struct stoker *stoker, const struct stoker_options *options, struct stoker_stream **stream);
+
+/* End the stream. Batches not yet released become invalid. NULL is fine. */
+STOKER_API void stoker_close(struct stoker_stream *stream);
+
+/* Borrowed until stoker_close. */
+STOKER_API const struct stoker_info *stoker_stream_info(const struct stoker_stream *stream);
+
+enum stoker_next_result {
+	STOKER_END = 0,       /* the last epoch is over */
+	STOKER_BATCH = 1,     /* *batch is set */
+	STOKER_EPOCH_END = 2, /* between two epochs, and after the last one */
+	STOKER_AGAIN = 3,     /* nothing within timeout_ms */
+};
+
+/* Samples of one batch. Read-only; valid until released, also across stoker_seek. */
+struct stoker_batch {
+	const void *data;        /* rows x row_bytes pixels; 4096-aligned with shared payload */
+	const int32_t *labels;   /* rows */
+	const uint64_t *samples; /* rows: index of each sample in the data set */
+	uint32_t rows;           /* 1 .. batch_size */
+	uint64_t epoch;
+	uint64_t step;               /* 0 .. epoch_batches-1 */
+	struct stoker_cursor cursor; /* after this batch: store it with the checkpoint */
+};
+
+/* The next batch, in order. timeout_ms < 0 waits for ever, 0 does not wait. Negative: -EIO when a
+ * sample could not be decoded or the stream has ended by another error (the message names the file);
+ * -ESHUTDOWN when the daemon is going away. Several batches may be held, up to info->depth: with all
+ * of them held nothing more can come, and -EDEADLK says so instead of waiting. */
+STOKER_API int stoker_next(
+	struct stoker_stream *stream, int timeout_ms, struct stoker_batch **batch);
+
+/* Give a batch back. Its memory may be refilled from now on. Never fails: a dead connection shows at
+ * the next stoker_next. */
+STOKER_API void stoker_release(struct stoker_batch *batch);
+
+/* Go on at `cursor`: batches not yet returned are dropped. */
+STOKER_API int stoker_seek(struct stoker_stream *stream, const struct stoker_cursor *cursor);
+
+/* ---- looking at the daemon ---- */
+
+struct stoker_worker_status {
+	uint32_t pid;
+	uint64_t samples;
+	uint64_t busy_ms;
+	uint32_t queued;
+};
+
+struct stoker_dataset_status {
+	char *name;  /* escaped for people */
+	char *path;  /* escaped for people */
+	char *kind;  /* "folder", "idx" or "" */
+	char *state; /* "indexing", "ready", "failed" or "unknown" */
+	char *error;
+	uint64_t samples;
+	uint32_t classes, width, height, channels;
+};
+
+struct stoker_stream_status {
+	uint32_t client_pid;
+	char *client;
+	char *dataset; /* escaped for people */
+	uint64_t epoch, step, epoch_batches;
+	uint32_t batch_size, depth, filling, ready, lent;
+	uint64_t batches, samples, arena_bytes;
+	const char *payload; /* "shared" or "inline" */
+	uint32_t rank, world;
+};
+
+struct stoker_status {
+	char *version;
+	uint32_t pid;
+	uint64_t uptime_ms;
+	uint32_t workers; /* configured */
+	uint32_t clients;
+	char *sandbox;
+	uint64_t memory_limit, memory_used;
+	uint64_t worker_deaths;
+	struct stoker_worker_status *worker;
+	size_t worker_count;
+	struct stoker_dataset_status *datasets;
+	size_t dataset_count;
+	struct stoker_stream_status *streams;
+	size_t stream_count;
+	bool truncated;
+};
+
+/* Ask the daemon; free the answer with stoker_status_free. Waits up to 10 s. */
+STOKER_API int stoker_status(struct stoker *stoker, struct stoker_status **status);
+STOKER_API void stoker_status_free(struct stoker_status *status);
+
+/* The library's version, e.g. "0.1.0". */
+STOKER_API const char *stoker_version(void);
+
+#ifdef __cplusplus
+}
+#endif

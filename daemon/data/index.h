@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "daemon/util/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The sample table of one data set, in a sealed memfd. An index worker builds it, stokerd checks
+ * its bounds once and every worker maps it: memory does not grow with the number of workers.
+ *
+ *   struct index_header
+ *   struct index_sample[samples]
+ *   struct index_class[classes]
+ *   blob: bytes of paths and class names, not terminated
+ */
+enum index_kind {
+	INDEX_FOLDER =
+		1,     /* samples are files below `root`; path = blob[offset .. offset + length) */
+	INDEX_IDX = 2, /* samples are bytes of one file or memfd: raw L pixels, height x width */
+};
+
+#define INDEX_MAGIC UINT64_C(0x315844494b4f5453) /* "STOKIDX1" in memory order */
+
+struct index_header {
+	uint64_t magic;
+	uint32_t kind;
+	uint32_t classes;
+	uint64_t samples;
+	uint64_t root_offset; /* absolute path in the blob: the folder, or the IDX file */
+	uint32_t root_length;
+	uint32_t data_in_memfd;  /* IDX: 1 = pixels are in a second sealed memfd (was compressed) */
+	uint64_t data_bytes;     /* IDX: size of that file or memfd */
+	uint32_t width, height;  /* of the first sample: the size that a stream promises */
+	uint32_t channels;       /* 1 (L) or 3 (RGB): what samples are before transforms */
+	uint32_t hidden_skipped; /* hidden entries that were left out */
+	uint64_t blob_bytes;
+};
+
+struct index_sample {
+	uint64_t offset; /* folder: into the blob; IDX: into the data */
+	uint32_t length; /* bytes of path or of pixels */
+	int32_t label;   /* 0 .. classes-1 */
+};
+
+struct index_class {
+	uint64_t offset; /* name in the blob */
+	uint32_t length;
+	uint32_t reserved;
+};
+
+/* ---- building, in the index worker ---- */
+
+struct index_builder {
+	struct index_header header;
+	struct index_sample *samples;
+	size_t samples_capacity;
+	struct index_class *classes;
+	size_t classes_capacity;
+	uint8_t *blob;
+	size_t blob_capacity;
+};
+
+#define INDEX_BUILDER_NULL                                                                         \
+	{                                                                                          \
+		.samples = NULL                                                                    \
+	}
+
+void index_builder_finish(struct index_builder *builder);
+
+/* Append; 0, -ENOMEM, or -EOVERFLOW (more than INT32_MAX classes or 2^32-1 samples). */
+int index_add_class(struct index_builder *builder, const void *name, size_t length);
+int index_add_path(struct index_builder *builder, const void *path, size_t length, int32_t label);
+int index_add_range(struct index_builder *builder, uint64_t offset, uint32_t length, int32_t label);
+int index_set_root(struct index_builder *builder, const void *path, size_t length);
+
+/* Write everything into a new sealed memfd (F_SEAL_SHRINK|GROW|WRITE|SEAL): fd or negative errno. */
+int index_builder_seal(const struct index_builder *builder);
+
+/* ---- reading, everywhere ---- */
+
+struct index {
+	const struct index_header *header; /* NULL = not mapped; start of the read-only mapping */
+	const struct index_sample *samples;
+	const struct index_class *classes;
+	const uint8_t *blob;
+	size_t bytes;         /* of the mapping */
+	uint64_t fingerprint; /* XXH3-64 of the whole table: equal tables, equal order and labels */
+};
+
+/* Map `fd` (borrowed) read-only and check everything: seals, sizes, every offset, label and name.
+ * 0, or -EBADMSG with the reason, or -errno. `fingerprint` = false skips hashing. */
+int index_map(struct index *index, int fd, bool fingerprint, struct error_text *error);
+void index_unmap(struct index *index);
+
+/* Path of sample `i` relative to the root (folder), borrowed, not terminated. */
+static inline const uint8_t *index_path(const struct index *index, uint64_t i, uint32_t *length)
+{
+	*length = index->samples[i].length;
+	return index->blob + index->samples[i].offset;
+}
+
+/* A name for people, escaped: "ROOT/PATH" of a folder's sample, "FILE#17" of an IDX sample. */
+void index_describe(const struct index *index, uint64_t i, char *text, size_t size);
+
+const char *index_kind_name(uint32_t kind); /* "folder", "idx" */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "daemon/image/image.h"
+#include "daemon/util/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Encoded bytes to pixels, by signature and never by name. The result is that of Pillow's
+ * Image.open(f).convert('RGB'), or of .convert('RGB').convert('L') for DECODE_L, which is what a
+ * torchvision user trains on; grey pictures give L directly, with the same values.
+ *
+ * Deviation: 16-bit grey gives the high byte, where Pillow clips at 255 and pictures turn white.
+ */
+enum decode_colour {
+	DECODE_L = 1,
+	DECODE_RGB = 3,
+};
+
+struct decode_limits {
+	uint64_t max_pixels; /* width x height, from the header, before memory is taken */
+};
+
+/* Pillow's limit for decompression bombs (2 x Image.MAX_IMAGE_PIXELS). */
+#define DECODE_MAX_PIXELS UINT64_C(178956970)
+
+enum {
+	/* The bytes are no picture that we deliver; `error` says why, without the file's name. */
+	DECODE_BAD = 1,
+};
+
+/* Decode `bytes` into `image`: 0, DECODE_BAD, -ENOMEM. */
+int image_decode(const void *bytes, size_t length, enum decode_colour colour,
+	const struct decode_limits *limits, struct image *image, struct error_text *error);
+
+/* Width and height from the header alone: 0 or DECODE_BAD. */
+int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
+	uint32_t *width, uint32_t *height, struct error_text *error);
+
+/* The decoders, called by image_decode when the signature is theirs. */
+int image_decode_png(const void *bytes, size_t length, enum decode_colour colour,
+	const struct decode_limits *limits, struct image *image, struct error_text *error);
+int image_probe_png(const void *bytes, size_t length, const struct decode_limits *limits,
+	uint32_t *width, uint32_t *height, struct error_text *error);
+
+/* Luma as Pillow's convert('L'): (19595 R + 38470 G + 7471 B + 0x8000) >> 16 (ITU-R 601-2). */
+void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decoded pixels: height x width x channels bytes, rows packed. The buffer is reused from image to
+ * image, so a worker allocates only when a larger image comes. */
+struct image {
+	uint8_t *pixels;
+	size_t capacity; /* bytes allocated */
+	uint32_t width, height;
+	uint32_t channels; /* 1 = L, 3 = RGB */
+};
+
+#define IMAGE_NULL                                                                                 \
+	{                                                                                          \
+		.pixels = NULL                                                                     \
+	}
+
+/* Set the dimensions and make room. -ENOMEM, -EOVERFLOW. */
+int image_resize(struct image *image, uint32_t width, uint32_t height, uint32_t channels);
+void image_finish(struct image *image);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+/*
+ * Shared memory of one stream, as the descriptor in Opened shows it. All integers little endian.
+ *
+ *   0             struct batch_arena_header, one page; the same numbers as in Opened
+ *   slots_offset  slot 0
+ *                   0              row table: batch_size x struct batch_row
+ *                   tensor_offset  pixels: batch_size x row_bytes; 4096-aligned
+ *   + slot_stride slot 1, and so on
+ *
+ * The memory is sealed against shrinking and growing, and the descriptor that a client gets is
+ * read-only. Values inside it are data: nobody takes sizes or offsets from there.
+ */
+enum {
+	BATCH_ARENA_PAGE = 4096,
+	BATCH_ARENA_VERSION = 1,
+};
+
+#define BATCH_ARENA_MAGIC UINT64_C(0x414e4552414b5453) /* "STKARENA" in memory order */
+
+struct batch_arena_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t slots;
+	uint64_t slots_offset;
+	uint64_t slot_stride;
+	uint64_t tensor_offset;
+	uint64_t row_bytes;
+	uint32_t batch_size;
+	uint32_t reserved;
+};
+
+/* Why a row holds no picture; with the policy `error` a client never sees anything but OK. */
+enum batch_row_status {
+	BATCH_ROW_OK = 0,
+};
+
+struct batch_row {
+	uint64_t sample; /* index in the data set */
+	int32_t label;
+	uint32_t status; /* enum batch_row_status */
+};
+
+_Static_assert(sizeof(struct batch_row) == 16, "row table layout is part of the protocol");
