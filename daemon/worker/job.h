@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "daemon/batch/arena.h"
+#include "daemon/image/transform.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * What stokerd and a worker say to each other, over a SOCK_SEQPACKET pair: one record per message,
+ * each of a fixed size, told apart by its first field. Both sides are the same build.
+ *
+ *   stokerd -> worker   JOB_ATTACH  + 2 or 3 descriptors: arena, index [, data]
+ *                       JOB_RENDER  render rows of a slot of an attached stream
+ *                       JOB_DETACH  unmap a stream
+ *   worker -> stokerd   RESULT_READY     sandboxed and waiting for work
+ *                       RESULT_RENDERED  one per JOB_RENDER, in order
+ *                       RESULT_DETACHED  one per JOB_DETACH
+ *   index worker        RESULT_PROGRESS  samples so far
+ *                       RESULT_INDEXED   + 1 or 2 descriptors: index [, data]
+ *                       RESULT_FAILED    with the reason
+ */
+enum job_kind {
+	JOB_ATTACH = 1,
+	JOB_RENDER,
+	JOB_DETACH,
+};
+
+enum {
+	JOB_ROWS_MAX = 32,  /* samples in one job */
+	JOB_FDS_MAX = 3,    /* descriptors with one record */
+	JOB_QUEUE = 2,      /* jobs out with one worker: it never waits for stokerd */
+	JOB_SOCKET_FD = 3,  /* a worker's end of the pair */
+	JOB_PAGE_FD = 4,    /* a worker's struct worker_page */
+};
+
+struct job_attach {
+	uint32_t kind;
+	uint32_t stream;
+	struct arena_geometry geometry;
+	struct transform_plan plan;
+};
+
+struct job_render {
+	uint32_t kind;
+	uint32_t stream;
+	uint64_t id;
+	uint32_t slot;
+	uint32_t first_row;
+	uint32_t rows; /* 1 .. JOB_ROWS_MAX */
+	uint32_t reserved;
+	uint64_t samples[JOB_ROWS_MAX];
+};
+
+struct job_detach {
+	uint32_t kind;
+	uint32_t stream;
+};
+
+union job {
+	uint32_t kind;
+	struct job_attach attach;
+	struct job_render render;
+	struct job_detach detach;
+};
+
+enum result_kind {
+	RESULT_READY = 1,
+	RESULT_RENDERED,
+	RESULT_DETACHED,
+	RESULT_PROGRESS,
+	RESULT_INDEXED,
+	RESULT_FAILED,
+};
+
+struct result {
+	uint32_t kind;
+	uint32_t stream;    /* DETACHED */
+	uint64_t id;        /* RENDERED: of the job */
+	uint32_t rows_done; /* RENDERED: rows rendered; fewer than asked for = the next one is bad */
+	uint32_t sandbox;   /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
+	uint64_t samples;   /* PROGRESS */
+	uint64_t busy_ns;   /* RENDERED: time spent on the job */
+	struct error_text reason; /* of the bad row, or of RESULT_FAILED */
+};
+
+/* Where a worker says which row it is at, for the case that it dies there. One memfd page each. */
+struct worker_page {
+	_Atomic uint64_t job; /* id of the job at hand, 0 = none */
+	_Atomic uint32_t row; /* rows of it that are finished; the row at hand is this one */
+};
+
+/* Exit statuses of stoker-worker. */
+enum {
+	WORKER_EXIT_OK = 0,      /* stokerd closed the socket */
+	WORKER_EXIT_FAILED = 1,  /* said why on stderr */
+	WORKER_EXIT_SANDBOX = 3, /* the sandbox that was asked for cannot be had */
+};
+
+/* Send one record with up to JOB_FDS_MAX descriptors (borrowed). Never blocks when `fd` is
+ * non-blocking: -EAGAIN. Never raises SIGPIPE: -EPIPE. */
+int job_send(int fd, const void *record, size_t size, const int *fds, unsigned fd_count);
+
+/* Receive one record: its size, 0 = the peer closed, -EAGAIN, -EBADMSG (cut, or lost descriptors).
+ * Descriptors are the caller's. */
+int job_receive(int fd, void *record, size_t capacity, int fds[JOB_FDS_MAX], unsigned *fd_count);
