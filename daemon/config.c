@@ -163,10 +163,13 @@ static char *get_value(const struct config_file *file, const char *group, const 
 	char *value = g_key_file_get_string(file->keys, group, key, &bad);
 	char where[ESCAPE_MAX + 16];
 
-	if (value == NULL)
-		error_set(error, -EBADMSG, "%s: '%s' in [%s]: %s",
-			place(file, line_of(file, group, key), where), key, group, bad->message);
-	return value;
+	if (bad == NULL)
+		return value;
+	/* With an unknown escape GLib gives the value and the error. */
+	g_free(value);
+	error_set(error, -EBADMSG, "%s: '%s' in [%s]: %s",
+		place(file, line_of(file, group, key), where), key, group, bad->message);
+	return NULL;
 }
 
 static int read_main_group(
@@ -202,11 +205,11 @@ static int read_also_read(const struct config_file *file, const char *group, str
 	g_auto(GStrv) list = g_key_file_get_string_list(file->keys, group, "also_read", NULL, &bad);
 	int r = 0;
 
-	if (list == NULL && g_error_matches(bad, G_KEY_FILE_ERROR, G_KEY_FILE_ERROR_KEY_NOT_FOUND))
+	if (g_error_matches(bad, G_KEY_FILE_ERROR, G_KEY_FILE_ERROR_KEY_NOT_FOUND))
 		return 0;
 	snprintf(where, sizeof(where), "%s: also_read",
 		place(file, line_of(file, group, "also_read"), line));
-	if (list == NULL)
+	if (bad != NULL)
 		return error_set(error, -EBADMSG, "%s: %s", where, bad->message);
 	for (size_t i = 0; list[i] != NULL && r == 0; i++)
 		r = config_add_also_read(config, g_strstrip(list[i]), &source, error);
