@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/image/decode.h"
+
+#include <string.h>
+
+enum format {
+	FORMAT_PNG,
+	FORMAT_JPEG,
+	FORMAT_OTHER,
+};
+
+static enum format format_of(const void *bytes, size_t length)
+{
+	static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+	static const uint8_t jpeg[] = {0xff, 0xd8, 0xff};
+
+	if (length >= sizeof(png) && memcmp(bytes, png, sizeof(png)) == 0)
+		return FORMAT_PNG;
+	if (length >= sizeof(jpeg) && memcmp(bytes, jpeg, sizeof(jpeg)) == 0)
+		return FORMAT_JPEG;
+	return FORMAT_OTHER;
+}
+
+static int refuse(size_t length, enum format format, struct error_text *error)
+{
+	if (length == 0)
+		return error_set(error, DECODE_BAD, "empty file");
+	if (format == FORMAT_JPEG)
+		return error_set(error, DECODE_BAD,
+			"JPEG is not supported yet; convert the data set to PNG");
+	return error_set(error, DECODE_BAD, "not PNG or JPEG");
+}
+
+int image_decode(const void *bytes, size_t length, enum decode_colour colour,
+	const struct decode_limits *limits, struct image *image, struct error_text *error)
+{
+	enum format format = format_of(bytes, length);
+
+	if (format == FORMAT_PNG)
+		return image_decode_png(bytes, length, colour, limits, image, error);
+	return refuse(length, format, error);
+}
+
+int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
+	uint32_t *width, uint32_t *height, struct error_text *error)
+{
+	enum format format = format_of(bytes, length);
+
+	if (format == FORMAT_PNG)
+		return image_probe_png(bytes, length, limits, width, height, error);
+	return refuse(length, format, error);
+}
+
+void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels)
+{
+	for (size_t i = 0; i < pixels; i++) {
+		const uint8_t *p = rgb + 3 * i;
+
+		l[i] = (uint8_t)((19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 0x8000u) >> 16);
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "daemon/image/decode.h"
+
+#include <stdbool.h>
+
+/*
+ * The chunks of a PNG file (PNG specification, third edition, sections 5 and 11), looked at before
+ * libpng takes any memory. Nothing is unpacked and nothing allocated.
+ */
+struct png_header {
+	uint32_t width, height;
+	uint8_t bit_depth;   /* 1 2 4 8 16, per sample */
+	uint8_t colour_type; /* 0 grey, 2 RGB, 3 palette, 4 grey + alpha, 6 RGBA */
+	bool interlaced;     /* Adam7 */
+};
+
+/* Signature and IHDR: 0 or DECODE_BAD. The first 33 bytes of a file suffice. */
+int png_read_header(const uint8_t *bytes, size_t length, const struct decode_limits *limits,
+	struct png_header *header, struct error_text *error);
+
+/*
+ * Is every chunk up to IEND whole, and would Pillow accept those that libpng is not asked to read?
+ * 0 or DECODE_BAD. Pillow looks into metadata and refuses pictures for it; its users train without
+ * them, so do ours. Two things it does are left out: metadata is never unpacked, so a text or ICC
+ * profile that expands beyond measure costs nothing and passes; and of an animation only a first
+ * frame that fills the picture is taken.
+ */
+int png_check_chunks(const uint8_t *bytes, size_t length, const struct png_header *header,
+	struct error_text *error);

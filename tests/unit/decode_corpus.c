@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decodes the files whose names come on stdin, each ended by NUL, for a test that knows the answers.
+ * Per file, in order, on stdout: a line "name TAB status TAB WxH TAB bytes TAB text", then `bytes`
+ * bytes of RGB pixels. status is ok, bad (text says why) or the number of a fatal error.
+ */
+#include "daemon/image/decode.h"
+#include "daemon/util/ownership.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void *read_file(const char *name, size_t *length)
+{
+	FILE *file = fopen(name, "rb");
+	uint8_t *bytes = NULL;
+
+	*length = 0;
+	if (file == NULL)
+		return NULL;
+	if (fseek(file, 0, SEEK_END) == 0 && ftell(file) >= 0) {
+		size_t size = (size_t)ftell(file);
+
+		/* Exactly as long as the file, so that a sanitizer sees a read past its end. */
+		bytes = malloc(size != 0 ? size : 1);
+		rewind(file);
+		*length = bytes != NULL ? fread(bytes, 1, size, file) : 0;
+	}
+	fclose(file);
+	return bytes;
+}
+
+static void answer(const char *name, struct image *image)
+{
+	static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
+	struct error_text error = {.text = ""};
+	size_t length, pixel_bytes = 0;
+	_cleanup_free_ void *bytes = read_file(name, &length);
+	char status[16] = "ok";
+	int r;
+
+	if (bytes == NULL) {
+		printf("%s\tunreadable\t0x0\t0\t\n", name);
+		return;
+	}
+	r = image_decode(bytes, length, DECODE_RGB, &limits, image, &error);
+	if (r == 0)
+		pixel_bytes = (size_t)image->width * image->height * image->channels;
+	else
+		snprintf(status, sizeof(status), r == DECODE_BAD ? "bad" : "%d", r);
+	printf("%s\t%s\t%ux%u\t%zu\t%s\n", name, status, r == 0 ? image->width : 0,
+		r == 0 ? image->height : 0, pixel_bytes, error.text);
+	fwrite(image->pixels, 1, pixel_bytes, stdout);
+	fflush(stdout);
+}
+
+int main(void)
+{
+	_cleanup_free_ char *name = NULL;
+	struct image image = IMAGE_NULL;
+	size_t capacity = 0;
+
+	while (getdelim(&name, &capacity, '\0', stdin) > 0)
+		answer(name, &image);
+	image_finish(&image);
+	return 0;
+}
