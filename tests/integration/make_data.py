@@ -34,21 +34,36 @@ def write_folder(root, images, classes):
     return str(root)
 
 
-def write_png(path, rows, width, bit_depth, colour_type, palette=None, transparency=None):
-    """A PNG by hand, for forms that Pillow does not write. rows: packed bytes of each row."""
-    def chunk(name, data):
-        crc = zlib.crc32(name + data)
-        return struct.pack('>I', len(data)) + name + data + struct.pack('>I', crc)
+def png_chunk(name, data):
+    return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
 
-    out = b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack(
-        '>IIBBBBB', width, len(rows), bit_depth, colour_type, 0, 0, 0))
+
+def png_file(header, body, palette=None, transparency=None):
+    """A PNG by hand, for forms that Pillow does not write. header: the fields of IHDR."""
+    out = b'\x89PNG\r\n\x1a\n' + png_chunk(b'IHDR', struct.pack('>IIBBBBB', *header))
     if palette is not None:
-        out += chunk(b'PLTE', palette)
+        out += png_chunk(b'PLTE', palette)
     if transparency is not None:
-        out += chunk(b'tRNS', transparency)
-    out += chunk(b'IDAT', zlib.compress(b''.join(b'\0' + row for row in rows)))
+        out += png_chunk(b'tRNS', transparency)
+    return out + png_chunk(b'IDAT', zlib.compress(body)) + png_chunk(b'IEND', b'')
+
+
+def write_png(path, rows, width, bit_depth, colour_type, palette=None, transparency=None):
+    """rows: packed bytes of each row."""
     with open(path, 'wb') as file:
-        file.write(out + chunk(b'IEND', b''))
+        file.write(png_file((width, len(rows), bit_depth, colour_type, 0, 0, 0),
+                            b''.join(b'\0' + row for row in rows), palette, transparency))
+
+
+def write_interlaced(path, grey):
+    """A grey picture (H,W u8) in Adam7's seven passes."""
+    passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2),
+              (1, 0, 2, 1))
+    body = b''.join(b'\0' + row.tobytes() for y, x, dy, dx in passes
+                    for row in grey[y::dy, x::dx] if row.size)
+    height, width = grey.shape
+    with open(path, 'wb') as file:
+        file.write(png_file((width, height, 8, 0, 0, 0, 1), body))
 
 
 def write_mixed_folder(root, size=(20, 24)):

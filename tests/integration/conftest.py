@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the integration tests: data sets made once, daemons made for each test.
+
+Every test has its own daemon, socket and folder, so tests run in any number side by side
+(pytest -n). They wait for events; client.GUARD only ends a test that would hang.
+"""
+
+import os
+import shutil
+import tempfile
+import warnings
+
+import pytest
+
+import make_data
+from daemon import STOKERD, Daemon
+
+warnings.filterwarnings('ignore', message='Palette images with Transparency')
+
+
+@pytest.fixture
+def start_daemon():
+    """start_daemon({name: path}, workers=2, ...) -> a running Daemon; all end with the test."""
+    assert STOKERD.is_file(), f'{STOKERD} is not built; see tests/run'
+    daemons = []
+
+    def start(*args, settle=False, **options):
+        daemons.append(Daemon(*args, **options))
+        daemons[-1].start()
+        return daemons[-1].settle() if settle else daemons[-1]
+
+    start.daemons = daemons
+    yield start
+    errors = []
+    for daemon in daemons:
+        try:
+            daemon.finish()
+        except AssertionError as error:
+            errors.append(str(error))
+    assert not errors, '\n'.join(errors)
+
+
+@pytest.fixture
+def new_daemon(start_daemon):
+    """Like start_daemon, but not started yet."""
+    def make(*args, **options):
+        start_daemon.daemons.append(Daemon(*args, **options))
+        return start_daemon.daemons[-1]
+    return make
+
+
+@pytest.fixture(scope='session')
+def data_root():
+    """A folder that any user may read, unlike tmp_path."""
+    folder = tempfile.mkdtemp(prefix='stk-data.', dir='/tmp')
+    os.chmod(folder, 0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def scratch():
+    """A short-named folder for one test that any user may read."""
+    folder = tempfile.mkdtemp(prefix='stk.', dir='/tmp')
+    os.chmod(folder, 0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope='session')
+def grey_folder(data_root):
+    """300 grey 28x28 PNG files in 10 classes; 300 = 4 x 64 + 44, so the last batch is short."""
+    return make_data.write_folder(f'{data_root}/grey', make_data.pixels(300), 10)
+
+
+@pytest.fixture(scope='session')
+def rgb_folder(data_root):
+    """67 RGB files, 33 x 21 (w x h), in 3 classes."""
+    return make_data.write_folder(f'{data_root}/rgb', make_data.pixels(67, (21, 33, 3), 1), 3)
+
+
+@pytest.fixture(scope='session')
+def mixed_folder(data_root):
+    """A file of every PNG colour type and depth but 16-bit grey, all of one size."""
+    return make_data.write_mixed_folder(f'{data_root}/mixed')
+
+
+@pytest.fixture(scope='session')
+def large_folder(data_root):
+    """3,000 small files, so that an epoch lasts while a test does something to it."""
+    return make_data.write_folder(f'{data_root}/large', make_data.pixels(3000, (8, 8), 2), 5)
