@@ -16,7 +16,7 @@
 /* One decoding. libpng's callbacks see it, and it outlives every longjmp. */
 struct png_decoder {
 	const uint8_t *bytes;
-	size_t length, offset;
+	size_t offset, end; /* of the next byte, of IEND */
 	const struct png_header *header;
 	struct image *image;
 	struct error_text *error;
@@ -46,11 +46,18 @@ static void on_warning(png_structp png, png_const_charp message)
 	(void)message;
 }
 
+/* Pillow does not look into IEND, so libpng always gets an intact one. */
 static void on_read(png_structp png, png_bytep out, size_t count)
 {
+	static const uint8_t iend[] = {0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
 	struct png_decoder *decoder = png_get_io_ptr(png);
 
-	if (count > decoder->length - decoder->offset)
+	if (decoder->offset == decoder->end) {
+		decoder->bytes = iend;
+		decoder->end = sizeof(iend);
+		decoder->offset = 0;
+	}
+	if (count > decoder->end - decoder->offset)
 		png_error(png, "it ends too early");
 	memcpy(out, decoder->bytes + decoder->offset, count);
 	decoder->offset += count;
@@ -157,7 +164,6 @@ int image_decode_png(const void *bytes, size_t length, enum decode_colour colour
 	struct png_header header;
 	struct png_decoder decoder = {
 		.bytes = bytes,
-		.length = length,
 		.header = &header,
 		.image = image,
 		.error = error,
@@ -167,7 +173,7 @@ int image_decode_png(const void *bytes, size_t length, enum decode_colour colour
 
 	r = png_read_header(bytes, length, limits, &header, error);
 	if (r == 0)
-		r = png_check_chunks(bytes, length, &header, error);
+		r = png_check_chunks(bytes, length, &header, &decoder.end, error);
 	if (r != 0)
 		return r;
 

@@ -200,16 +200,19 @@ static int check_chunk(struct walk *walk, const struct chunk *chunk)
 }
 
 int png_check_chunks(const uint8_t *bytes, size_t length, const struct png_header *header,
-	struct error_text *error)
+	size_t *end, struct error_text *error)
 {
 	struct walk walk = {.header = header, .error = error};
 	size_t offset = SIGNATURE_LENGTH + CHUNK_OVERHEAD + IHDR_LENGTH;
 	bool check = true;
-	struct chunk chunk;
 
-	do {
+	for (;;) {
+		struct chunk chunk;
 		int r;
 
+		*end = offset;
+		if (length - offset >= 8 && memcmp(bytes + offset + 4, "IEND", 4) == 0)
+			return 0;
 		if (!next_chunk(bytes, length, &offset, &chunk))
 			return error_set(error, DECODE_BAD,
 				"damaged PNG: cut short, its %zu bytes end before IEND", length);
@@ -217,6 +220,5 @@ int png_check_chunks(const uint8_t *bytes, size_t length, const struct png_heade
 		r = check ? check_chunk(&walk, &chunk) : 0;
 		if (r != 0)
 			return r;
-	} while (!is(&chunk, "IEND"));
-	return 0;
+	}
 }

@@ -21,11 +21,14 @@ int png_read_header(const uint8_t *bytes, size_t length, const struct decode_lim
 	struct png_header *header, struct error_text *error);
 
 /*
- * Is every chunk up to IEND whole, and would Pillow accept those that libpng is not asked to read?
- * 0 or DECODE_BAD. Pillow looks into metadata and refuses pictures for it; its users train without
+ * Is every chunk before IEND whole, and would Pillow accept those that libpng is not asked to read?
+ * 0 and the offset of IEND in `end`, or DECODE_BAD. IEND itself may be damaged or cut behind its
+ * type; Pillow looks no further either.
+ *
+ * Pillow looks into metadata and refuses pictures for it; its users train without
  * them, so do ours. Two things it does are left out: metadata is never unpacked, so a text or ICC
  * profile that expands beyond measure costs nothing and passes; and of an animation only a first
  * frame that fills the picture is taken.
  */
 int png_check_chunks(const uint8_t *bytes, size_t length, const struct png_header *header,
-	struct error_text *error);
+	size_t *end, struct error_text *error);
