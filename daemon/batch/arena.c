@@ -39,15 +39,15 @@ bool arena_geometry_valid(const struct arena_geometry *geometry)
 {
 	struct arena_geometry same;
 
-	return arena_geometry_init(&same, geometry->slots, geometry->batch_size,
-		       geometry->row_bytes) == 0 &&
+	return arena_geometry_init(
+		       &same, geometry->slots, geometry->batch_size, geometry->row_bytes) == 0 &&
 	       memcmp(&same, geometry, sizeof(same)) == 0;
 }
 
 static int arena_map(struct arena *arena, int fd)
 {
-	void *base = mmap(
-		NULL, arena->geometry.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	void *base = mmap(NULL, arena->geometry.bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base == MAP_FAILED)
 		return -errno;

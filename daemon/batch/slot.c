@@ -54,17 +54,14 @@ enum slot_state slot_job_done(struct slot *slot, uint32_t rows)
 void slot_discard(struct slot *slot)
 {
 	switch (slot->state) {
-	case SLOT_READY:
-		slot->state = SLOT_FREE;
-		break;
+	case SLOT_READY: slot->state = SLOT_FREE; break;
 	case SLOT_FILLING:
 		slot->unwanted = true;
 		if (slot->jobs == 0)
 			slot->state = SLOT_FREE;
 		break;
 	case SLOT_FREE:
-	case SLOT_LENT:
-		break;
+	case SLOT_LENT: break;
 	}
 }
 

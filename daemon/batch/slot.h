@@ -30,7 +30,7 @@ struct slot {
 	enum slot_state state;
 	bool unwanted; /* FILLING and discarded */
 	uint32_t generation;
-	uint32_t rows;      /* samples in this batch */
+	uint32_t rows;       /* samples in this batch */
 	uint32_t rows_begun; /* rows [0, rows_begun) have been given to jobs */
 	uint32_t rows_done;
 	uint32_t jobs; /* out with workers */

@@ -34,7 +34,8 @@ int job_send(int fd, const void *record, size_t size, const int *fds, unsigned f
 	return sent < 0 ? -errno : 0;
 }
 
-int job_receive(int fd, void *record, size_t capacity, int fds[JOB_FDS_MAX], unsigned *fd_count)
+int job_receive(
+	int fd, bool wait, void *record, size_t capacity, int fds[JOB_FDS_MAX], unsigned *fd_count)
 {
 	union {
 		struct cmsghdr header;
@@ -51,7 +52,7 @@ int job_receive(int fd, void *record, size_t capacity, int fds[JOB_FDS_MAX], uns
 
 	*fd_count = 0;
 	do {
-		got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+		got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
 	} while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return errno == ECONNRESET ? 0 : -errno;

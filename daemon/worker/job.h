@@ -28,11 +28,11 @@ enum job_kind {
 };
 
 enum {
-	JOB_ROWS_MAX = 32,  /* samples in one job */
-	JOB_FDS_MAX = 3,    /* descriptors with one record */
-	JOB_QUEUE = 2,      /* jobs out with one worker: it never waits for stokerd */
-	JOB_SOCKET_FD = 3,  /* a worker's end of the pair */
-	JOB_PAGE_FD = 4,    /* a worker's struct worker_page */
+	JOB_ROWS_MAX = 32, /* samples in one job */
+	JOB_FDS_MAX = 3,   /* descriptors with one record */
+	JOB_QUEUE = 2,     /* jobs out with one worker: it never waits for stokerd */
+	JOB_SOCKET_FD = 3, /* a worker's end of the pair */
+	JOB_PAGE_FD = 4,   /* a worker's struct worker_page */
 };
 
 struct job_attach {
@@ -76,12 +76,13 @@ enum result_kind {
 
 struct result {
 	uint32_t kind;
-	uint32_t stream;    /* DETACHED */
-	uint64_t id;        /* RENDERED: of the job */
-	uint32_t rows_done; /* RENDERED: rows rendered; fewer than asked for = the next one is bad */
-	uint32_t sandbox;   /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
-	uint64_t samples;   /* PROGRESS */
-	uint64_t busy_ns;   /* RENDERED: time spent on the job */
+	uint32_t stream; /* DETACHED */
+	uint64_t id;     /* RENDERED: of the job */
+	uint32_t
+		rows_done; /* RENDERED: rows rendered; fewer than asked for = the next one is bad */
+	uint32_t sandbox;  /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
+	uint64_t samples;  /* PROGRESS */
+	uint64_t busy_ns;  /* RENDERED: time spent on the job */
 	struct error_text reason; /* of the bad row, or of RESULT_FAILED */
 };
 
@@ -102,6 +103,7 @@ enum {
  * non-blocking: -EAGAIN. Never raises SIGPIPE: -EPIPE. */
 int job_send(int fd, const void *record, size_t size, const int *fds, unsigned fd_count);
 
-/* Receive one record: its size, 0 = the peer closed, -EAGAIN, -EBADMSG (cut, or lost descriptors).
- * Descriptors are the caller's. */
-int job_receive(int fd, void *record, size_t capacity, int fds[JOB_FDS_MAX], unsigned *fd_count);
+/* Receive one record, waiting for it if `wait`: its size, 0 = the peer closed, -EAGAIN, -EBADMSG (cut,
+ * or lost descriptors). Descriptors are the caller's. */
+int job_receive(
+	int fd, bool wait, void *record, size_t capacity, int fds[JOB_FDS_MAX], unsigned *fd_count);

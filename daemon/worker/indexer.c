@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/worker/indexer.h"
+
+#include "daemon/util/ownership.h"
+#include "daemon/worker/job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct indexer {
+	struct worker_process process; /* first: callbacks get this pointer */
+	const struct indexer_ops *ops; /* NULL once the result is delivered or unwanted */
+	void *data;
+};
+
+static void fail(struct indexer *indexer, const char *why)
+{
+	const struct indexer_ops *ops = indexer->ops;
+
+	indexer->ops = NULL;
+	if (ops != NULL)
+		ops->failed(why, indexer->data);
+}
+
+static void take_result(struct indexer *indexer, struct result *result, int fds[], unsigned count)
+{
+	const struct indexer_ops *ops = indexer->ops;
+
+	result->reason.text[ERROR_TEXT_MAX - 1] = '\0';
+	if (ops != NULL && result->kind == RESULT_PROGRESS) {
+		ops->progress(result->samples, indexer->data);
+	} else if (ops != NULL && result->kind == RESULT_FAILED) {
+		fail(indexer, result->reason.text);
+	} else if (ops != NULL && result->kind == RESULT_INDEXED && count >= 1) {
+		indexer->ops = NULL;
+		ops->indexed(steal_fd(&fds[0]), count >= 2 ? steal_fd(&fds[1]) : -1, indexer->data);
+	}
+	while (count > 0)
+		close_fd(fds[--count]);
+}
+
+static void on_readable(struct worker_process *process)
+{
+	struct indexer *indexer = (struct indexer *)process;
+
+	for (;;) {
+		struct result result;
+		int fds[JOB_FDS_MAX];
+		unsigned fd_count;
+		int size = job_receive(process->fd, false, &result, sizeof(result), fds, &fd_count);
+
+		if (size == -EAGAIN)
+			return;
+		if (size != sizeof(result)) {
+			uv_poll_stop(&process->poll);
+			while (size > 0 && fd_count > 0)
+				close_fd(fds[--fd_count]);
+			return;
+		}
+		take_result(indexer, &result, fds, fd_count);
+	}
+}
+
+static void on_exit_indexer(struct worker_process *process, int status, int signal)
+{
+	struct indexer *indexer = (struct indexer *)process;
+	char why[160];
+
+	on_readable(process);
+	if (signal != 0)
+		snprintf(why, sizeof(why), "the indexing process was killed by %s%s",
+			signal_name(signal),
+			signal == SIGKILL ? " (by an operator or for want of memory)" : "");
+	else if (status == WORKER_EXIT_SANDBOX)
+		snprintf(why, sizeof(why), "the indexing process could not enter its sandbox");
+	else
+		snprintf(why, sizeof(why), "the indexing process ended with status %d", status);
+	fail(indexer, why);
+	worker_process_close(process);
+}
+
+static void on_closed(struct worker_process *process)
+{
+	free(process);
+}
+
+struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *settings,
+	const char *path, uint64_t max_memory, const struct indexer_ops *ops, void *data,
+	struct error_text *error)
+{
+	static const struct worker_process_ops process_ops = {
+		.on_readable = on_readable,
+		.on_exit = on_exit_indexer,
+		.on_closed = on_closed,
+	};
+	struct indexer *indexer = calloc(1, sizeof(*indexer));
+	char memory[32];
+
+	if (indexer == NULL) {
+		error_set(error, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	indexer->data = data;
+	snprintf(memory, sizeof(memory), "%" PRIu64, max_memory);
+
+	const char *const extra[] = {memory, path, NULL};
+
+	if (worker_process_start(
+		    &indexer->process, loop, settings, "index", extra, -1, &process_ops, error) < 0)
+		return NULL;
+	indexer->ops = ops;
+	return indexer;
+}
+
+void indexer_abandon(struct indexer *indexer)
+{
+	if (indexer == NULL)
+		return;
+	indexer->ops = NULL;
+	uv_process_kill(&indexer->process.process, SIGKILL);
+}

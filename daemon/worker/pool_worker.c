@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/worker/pool_worker.h"
+
+#include "daemon/util/log.h"
+#include "daemon/util/ownership.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* The page through which a worker says where it is; returns its fd, and the mapping in *page. */
+static int create_page(struct worker_page **page)
+{
+	_cleanup_fd_ int fd = memfd_create("stoker-worker-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *mapping;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(**page)) < 0)
+		return -errno;
+	/* A page that the worker could shrink would be our SIGBUS. */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -errno;
+	mapping = mmap(NULL, sizeof(**page), PROT_READ, MAP_SHARED, fd, 0);
+	if (mapping == MAP_FAILED)
+		return -errno;
+	*page = mapping;
+	return steal_fd(&fd);
+}
+
+/* A worker that answers nonsense is not to be trusted with anything further. */
+static void kill_broken(struct pool_worker *worker, const char *what)
+{
+	if (worker->broken)
+		return;
+	log_error("worker %d %s; it is replaced", worker->process.pid, what);
+	worker->broken = true;
+	uv_poll_stop(&worker->process.poll);
+	uv_process_kill(&worker->process.process, SIGKILL);
+}
+
+static void hang_up_when_idle(struct pool_worker *worker)
+{
+	if (worker->leaving && worker->job_count == 0 && !worker->hung_up) {
+		worker->hung_up = true;
+		worker_process_hang_up(&worker->process);
+	}
+}
+
+static void forget_attachment(struct pool_worker *worker, size_t i)
+{
+	struct pool_stream *stream = worker->attachments[i].stream;
+	struct pool *pool = worker->pool;
+
+	worker->attachments[i] = worker->attachments[--worker->attachment_count];
+	if (--stream->attached == 0 && stream->released)
+		pool->ops->unmapped(stream, pool->data);
+}
+
+static void take_rendered(struct pool_worker *worker, struct result *result)
+{
+	struct pool *pool = worker->pool;
+	struct pool_job job = worker->jobs[0];
+
+	if (worker->job_count == 0 || result->id != job.render.id ||
+		result->rows_done > job.render.rows) {
+		kill_broken(worker, "answered a job that it does not have");
+		return;
+	}
+	result->reason.text[ERROR_TEXT_MAX - 1] = '\0';
+	memmove(&worker->jobs[0], &worker->jobs[1], sizeof(worker->jobs[0]) * (JOB_QUEUE - 1));
+	worker->job_count--;
+	worker->jobs_done++;
+	worker->samples += result->rows_done;
+	worker->busy_ns += result->busy_ns;
+	pool->failures = 0;
+	pool->ops->rendered(&job, result, pool->data);
+}
+
+static void take_detached(struct pool_worker *worker, uint32_t stream)
+{
+	for (size_t i = 0; i < worker->attachment_count; i++) {
+		if (worker->attachments[i].id == stream && worker->attachments[i].detaching) {
+			forget_attachment(worker, i);
+			return;
+		}
+	}
+	kill_broken(worker, "unmapped a stream that it was not asked to");
+}
+
+/* Read all records that are there. */
+static void drain(struct pool_worker *worker)
+{
+	while (!worker->broken) {
+		struct result result;
+		int fds[JOB_FDS_MAX];
+		unsigned fd_count;
+		int size = job_receive(
+			worker->process.fd, false, &result, sizeof(result), fds, &fd_count);
+
+		while (size > 0 && fd_count > 0)
+			close_fd(fds[--fd_count]);
+		if (size == -EAGAIN)
+			return;
+		if (size <= 0) {
+			/* It is on its way out; on_exit tells the rest. */
+			uv_poll_stop(&worker->process.poll);
+			return;
+		}
+		if (size != sizeof(result)) {
+			kill_broken(worker, "sent a record of the wrong size");
+			return;
+		}
+		switch (result.kind) {
+		case RESULT_READY:
+			worker->ready = true;
+			worker->pool->ever_ready = true;
+			worker->pool->sandbox = result.sandbox;
+			break;
+		case RESULT_RENDERED: take_rendered(worker, &result); break;
+		case RESULT_DETACHED: take_detached(worker, result.stream); break;
+		default: kill_broken(worker, "sent a record of an unknown kind"); break;
+		}
+	}
+}
+
+static void on_readable(struct worker_process *process)
+{
+	struct pool_worker *worker = (struct pool_worker *)process;
+
+	drain(worker);
+	pool_worker_detach_released(worker);
+	hang_up_when_idle(worker);
+	pool_kick(worker->pool);
+}
+
+/* Tell the layer above about the jobs that died with the worker, and name the file at hand. */
+static void report_losses(struct pool_worker *worker, int status, int signal)
+{
+	bool fault = worker->broken || signal_is_fault(signal) || (signal == 0 && status != 0);
+	struct pool *pool = worker->pool;
+	uint64_t job_at_hand = atomic_load(&worker->page->job);
+	uint32_t row_at_hand = atomic_load(&worker->page->row);
+
+	for (unsigned i = 0; i < worker->job_count; i++) {
+		const struct pool_job *job = &worker->jobs[i];
+		struct pool_loss loss = {
+			.cause = signal != 0 ? signal_name(signal) : "an error of its own"};
+
+		if (job->render.id == job_at_hand && row_at_hand < job->render.rows) {
+			loss.rows_done = row_at_hand;
+			loss.fault = fault;
+		}
+		pool->ops->lost(job, &loss, pool->data);
+	}
+	worker->job_count = 0;
+}
+
+static void log_death(struct pool_worker *worker, int status, int signal)
+{
+	struct pool *pool = worker->pool;
+	uint32_t row = atomic_load(&worker->page->row);
+	char what[ERROR_TEXT_MAX] = "between jobs";
+	uint32_t rows = 0;
+
+	for (unsigned i = 0; i < worker->job_count; i++) {
+		const struct pool_job *job = &worker->jobs[i];
+
+		rows += job->render.rows;
+		if (job->render.id == atomic_load(&worker->page->job) && row < job->render.rows) {
+			rows -= row;
+			memcpy(what, "at ", 3);
+			pool->ops->describe(job, row, what + 3, sizeof(what) - 3, pool->data);
+		}
+	}
+	if (signal == 0)
+		log_error(
+			"worker %d exited with status %d %s; its %u samples are rendered again and a "
+			"new worker starts",
+			worker->process.pid, status, what, rows);
+	else
+		log_error(
+			"worker %d was killed by %s (%s) %s; its %u samples are rendered again and a "
+			"new worker starts",
+			worker->process.pid, signal_name(signal),
+			signal == SIGKILL         ? "by an operator or for want of memory"
+			: signal == SIGSYS        ? "a system call that the sandbox does not allow"
+			: signal_is_fault(signal) ? "a fault while decoding"
+						  : "by an operator",
+			what, rows);
+}
+
+static void on_exit_worker(struct worker_process *process, int status, int signal)
+{
+	struct pool_worker *worker = (struct pool_worker *)process;
+
+	drain(worker);
+	if (!worker->hung_up && !worker->broken && !worker->pool->stopping &&
+		status != WORKER_EXIT_SANDBOX)
+		log_death(worker, status, signal);
+	report_losses(worker, status, signal);
+	while (worker->attachment_count > 0)
+		forget_attachment(worker, worker->attachment_count - 1);
+	pool_worker_gone(worker, status, signal);
+	worker_process_close(process);
+}
+
+static void on_closed(struct worker_process *process)
+{
+	struct pool_worker *worker = (struct pool_worker *)process;
+
+	if (worker->page != NULL)
+		munmap(worker->page, sizeof(*worker->page));
+	free(worker->attachments);
+	free(worker);
+}
+
+struct pool_worker *pool_worker_start(struct pool *pool, struct error_text *error)
+{
+	static const struct worker_process_ops ops = {
+		.on_readable = on_readable,
+		.on_exit = on_exit_worker,
+		.on_closed = on_closed,
+	};
+	struct pool_worker *worker = calloc(1, sizeof(*worker));
+	_cleanup_fd_ int page_fd = -1;
+
+	if (worker == NULL) {
+		error_set(error, -ENOMEM, "a worker cannot be started: out of memory");
+		return NULL;
+	}
+	worker->pool = pool;
+	page_fd = create_page(&worker->page);
+	if (page_fd < 0) {
+		error_set(error, page_fd, "a worker cannot be started: memfd_create: %s",
+			strerror(-page_fd));
+		free(worker);
+		return NULL;
+	}
+	if (worker_process_start(&worker->process, pool->loop, &pool->settings, "render", NULL,
+		    page_fd, &ops, error) < 0)
+		return NULL;
+	return worker;
+}
+
+bool pool_worker_wants_job(const struct pool_worker *worker)
+{
+	return worker->ready && !worker->leaving && !worker->broken &&
+	       worker->job_count < JOB_QUEUE;
+}
+
+/* Make sure that the worker has the job's stream mapped. */
+static int attach(struct pool_worker *worker, struct pool_stream *stream)
+{
+	unsigned fd_count = stream->fds[2] >= 0 ? 3 : 2;
+	int r;
+
+	for (size_t i = 0; i < worker->attachment_count; i++) {
+		if (worker->attachments[i].stream == stream)
+			return 0;
+	}
+	if (worker->attachment_count == worker->attachment_capacity) {
+		size_t capacity = 8 + 2 * worker->attachment_capacity;
+		struct pool_attachment *attachments =
+			realloc(worker->attachments, capacity * sizeof(*attachments));
+
+		if (attachments == NULL)
+			return -ENOMEM;
+		worker->attachments = attachments;
+		worker->attachment_capacity = capacity;
+	}
+	r = job_send(
+		worker->process.fd, &stream->attach, sizeof(stream->attach), stream->fds, fd_count);
+	if (r < 0)
+		return r;
+	worker->attachments[worker->attachment_count++] =
+		(struct pool_attachment){.stream = stream, .id = stream->attach.stream};
+	stream->attached++;
+	return 0;
+}
+
+int pool_worker_give(struct pool_worker *worker, const struct pool_job *job)
+{
+	int r = attach(worker, job->stream);
+
+	if (r == 0)
+		r = job_send(worker->process.fd, &job->render, sizeof(job->render), NULL, 0);
+	if (r < 0)
+		return r;
+	worker->jobs[worker->job_count++] = *job;
+	return 0;
+}
+
+void pool_worker_detach_released(struct pool_worker *worker)
+{
+	if (worker->broken)
+		return;
+	for (size_t i = 0; i < worker->attachment_count; i++) {
+		struct pool_attachment *attachment = &worker->attachments[i];
+		struct job_detach job = {.kind = JOB_DETACH, .stream = attachment->id};
+
+		if (!attachment->stream->released || attachment->detaching)
+			continue;
+		/* A full socket is tried again when the worker has answered something. */
+		if (job_send(worker->process.fd, &job, sizeof(job), NULL, 0) < 0)
+			return;
+		attachment->detaching = true;
+	}
+}
+
+void pool_worker_leave(struct pool_worker *worker)
+{
+	worker->leaving = true;
+	hang_up_when_idle(worker);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/worker/render.h"
+
+#include "daemon/image/decode.h"
+#include "daemon/util/ownership.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int renderer_reserve(struct renderer *renderer, size_t bytes)
+{
+	enum { KEEP = 4 << 20 };
+	size_t capacity = bytes < 64 << 10 ? 64 << 10 : bytes;
+	uint8_t *file;
+
+	/* One huge file must not pin its size in every worker for ever. */
+	if (renderer->file_capacity >= bytes &&
+		(renderer->file_capacity <= KEEP || bytes > renderer->file_capacity / 4))
+		return 0;
+	file = realloc(renderer->file, capacity);
+	if (file == NULL)
+		return -ENOMEM;
+	renderer->file = file;
+	renderer->file_capacity = capacity;
+	return 0;
+}
+
+static int bad_errno(struct error_text *why, int error)
+{
+	if (error == EACCES || error == ELOOP || error == EXDEV)
+		return error_set(why, RENDER_BAD,
+			"cannot be opened: %s (if it is a link that leaves the data set, name the "
+			"target in the data set's also_read)",
+			strerror(error));
+	return error_set(why, RENDER_BAD, "cannot be read: %s", strerror(error));
+}
+
+static const char *file_type(mode_t mode)
+{
+	return S_ISDIR(mode)    ? "a directory"
+	       : S_ISFIFO(mode) ? "a FIFO"
+	       : S_ISSOCK(mode) ? "a socket"
+				: "a device";
+}
+
+/* Open a folder's sample. O_NONBLOCK: a FIFO must not stop the worker. */
+static int open_sample(const struct view *view, uint64_t sample)
+{
+	char path[PATH_MAX];
+	uint32_t length;
+	const uint8_t *bytes = index_path(&view->index, sample, &length);
+	int fd;
+
+	memcpy(path, bytes, length);
+	path[length] = '\0';
+	fd = openat(view->source_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Read up to `bytes` at `offset`; a file may have shrunk since it was measured. */
+static ssize_t read_at(int fd, uint8_t *buffer, size_t bytes, off_t offset)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t got = pread(fd, buffer + done, bytes - done, offset + (off_t)done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+static int load_file(
+	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
+{
+	_cleanup_fd_ int fd = open_sample(view, sample);
+	struct stat st;
+	ssize_t got;
+	size_t length;
+	int r;
+
+	if (fd < 0)
+		return bad_errno(why, -fd);
+	if (fstat(fd, &st) < 0)
+		return bad_errno(why, errno);
+	if (!S_ISREG(st.st_mode))
+		return error_set(why, RENDER_BAD, "is %s, not a file", file_type(st.st_mode));
+	if ((uint64_t)st.st_size > RENDER_FILE_MAX)
+		return error_set(why, RENDER_BAD, "is larger than %u MiB",
+			(unsigned)(RENDER_FILE_MAX >> 20));
+	r = renderer_reserve(renderer, (size_t)st.st_size);
+	if (r < 0)
+		return r;
+	got = read_at(fd, renderer->file, (size_t)st.st_size, 0);
+	if (got < 0)
+		return bad_errno(why, (int)-got);
+	length = (size_t)got;
+	return image_decode(renderer->file, length, (enum decode_colour)view->plan.decode_channels,
+		&(struct decode_limits){.max_pixels = DECODE_MAX_PIXELS}, &renderer->image, why);
+}
+
+/* Raw L pixels of an IDX file, repeated when the plan wants RGB. */
+static int load_raw(
+	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
+{
+	const struct index_header *header = view->index.header;
+	const struct index_sample *entry = &view->index.samples[sample];
+	ssize_t got;
+	int r;
+
+	if ((uint64_t)header->width * header->height != entry->length)
+		return error_set(why, RENDER_BAD, "has the wrong number of bytes");
+	r = image_resize(&renderer->image, header->width, header->height, 1);
+	if (r < 0)
+		return r;
+	got = read_at(view->source_fd, renderer->image.pixels, entry->length, (off_t)entry->offset);
+	if (got < 0)
+		return bad_errno(why, (int)-got);
+	if ((size_t)got != entry->length)
+		return error_set(why, RENDER_BAD, "the file has shrunk since it was indexed");
+	return 0;
+}
+
+int render_row(struct renderer *renderer, const struct view *view, uint32_t slot, uint32_t row,
+	uint64_t sample, struct error_text *why)
+{
+	const struct transform_plan *plan = &view->plan;
+	const struct image *image = &renderer->image;
+	int r;
+
+	if (view->source_fd < 0)
+		return bad_errno(why, view->source_errno);
+	if (view->index.header->kind == INDEX_FOLDER)
+		r = load_file(renderer, view, sample, why);
+	else
+		r = load_raw(renderer, view, sample, why);
+	if (r != 0)
+		return r;
+	if (image->width != plan->width || image->height != plan->height)
+		return error_set(why, RENDER_BAD,
+			"is %ux%u, but the first sample is %ux%u: all samples of a data set must have "
+			"one size",
+			image->width, image->height, plan->width, plan->height);
+	if (image->channels != plan->decode_channels)
+		return error_set(why, RENDER_BAD, "has %u channels", image->channels);
+	transform_render(plan, image, arena_pixels(&view->arena, slot, row));
+	arena_rows(&view->arena, slot)[row] = (struct batch_row){
+		.sample = sample,
+		.label = view->index.samples[sample].label,
+		.status = BATCH_ROW_OK,
+	};
+	return 0;
+}
+
+bool render_job_fits(const struct view *view, const struct job_render *job)
+{
+	const struct arena_geometry *g = &view->arena.geometry;
+
+	if (job->rows == 0 || job->rows > JOB_ROWS_MAX || job->slot >= g->slots ||
+		job->first_row >= g->batch_size || job->rows > g->batch_size - job->first_row)
+		return false;
+	for (uint32_t i = 0; i < job->rows; i++) {
+		if (job->samples[i] >= view->index.header->samples)
+			return false;
+	}
+	return true;
+}
+
+void render_read_ahead(const struct view *view, uint64_t sample)
+{
+	const struct index_sample *entry = &view->index.samples[sample];
+
+	if (view->source_fd < 0)
+		return;
+	if (view->index.header->kind != INDEX_FOLDER) {
+		posix_fadvise(
+			view->source_fd, (off_t)entry->offset, entry->length, POSIX_FADV_WILLNEED);
+		return;
+	}
+
+	_cleanup_fd_ int fd = open_sample(view, sample);
+
+	if (fd >= 0)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+}
+
+void renderer_finish(struct renderer *renderer)
+{
+	image_finish(&renderer->image);
+	free(renderer->file);
+	renderer->file = NULL;
+	renderer->file_capacity = 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/util/sanitized.h"
+#include "daemon/worker/sandbox.h"
+
+#include <errno.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+
+/* Reading and decoding: files are opened, read and closed; memory comes and goes; records pass. */
+static const int render_calls[] = {
+	SCMP_SYS(brk), SCMP_SYS(clock_gettime), SCMP_SYS(close), SCMP_SYS(exit),
+	SCMP_SYS(exit_group), SCMP_SYS(fadvise64), SCMP_SYS(fcntl), SCMP_SYS(fstat),
+	SCMP_SYS(futex), SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(getrusage),
+	SCMP_SYS(gettid), SCMP_SYS(lseek), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap),
+	SCMP_SYS(newfstatat), SCMP_SYS(openat), SCMP_SYS(pread64), SCMP_SYS(read),
+	SCMP_SYS(recvmsg), SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sched_yield), SCMP_SYS(sendmsg),
+	SCMP_SYS(statx), SCMP_SYS(tgkill), /* abort() */
+	SCMP_SYS(write),                   /* a last word on stderr */
+};
+
+static const int index_calls[] = {
+	SCMP_SYS(ftruncate),
+	SCMP_SYS(getdents64),
+	SCMP_SYS(memfd_create),
+	SCMP_SYS(pwrite64),
+	SCMP_SYS(fallocate),
+};
+
+/* What the sanitizers' run time adds in test builds. */
+static const int sanitizer_calls[] = {
+	SCMP_SYS(prctl),
+	SCMP_SYS(prlimit64),
+	SCMP_SYS(readlink),
+	SCMP_SYS(sigaltstack),
+};
+
+static int allow(scmp_filter_ctx filter, const int *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i], 0);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Memory may be mapped, never as code. */
+static int allow_memory(scmp_filter_ctx filter)
+{
+	const struct scmp_arg_cmp not_executable = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, not_executable);
+
+	return r < 0 ? r
+		     : seccomp_rule_add(
+			       filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, not_executable);
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+int sandbox_load_filter(bool indexing)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	int r;
+
+	if (filter == NULL)
+		return -ENOTSUP;
+	/* A tree of comparisons instead of a list: the filter runs on every call. */
+	seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	r = allow_memory(filter);
+	if (r == 0)
+		r = allow(filter, render_calls, COUNT(render_calls));
+	if (r == 0 && indexing)
+		r = allow(filter, index_calls, COUNT(index_calls));
+	if (r == 0 && SANITIZED)
+		r = allow(filter, sanitizer_calls, COUNT(sanitizer_calls));
+	if (r == 0)
+		r = seccomp_load(filter);
+	seccomp_release(filter);
+	return r;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/util/log.h"
+#include "daemon/util/ownership.h"
+#include "daemon/util/sanitized.h"
+#include "daemon/worker/index_job.h"
+#include "daemon/worker/job.h"
+#include "daemon/worker/render_loop.h"
+#include "daemon/worker/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+/*
+ * stoker-worker is started by stokerd only:
+ *
+ *   stoker-worker render SANDBOX ROOT...              socket on fd 3, struct worker_page on fd 4
+ *   stoker-worker index  SANDBOX MAX_MEMORY PATH ROOT...  socket on fd 3
+ *
+ * SANDBOX is "require" or "auto". Data sets may be read below the ROOTs.
+ */
+
+/* Private memory of a worker: the largest picture that is allowed, as RGB, its file, and room. Shared
+ * maps do not count, so streams do not. */
+#define WORKER_DATA_MAX (UINT64_C(1536) << 20)
+
+static void set_limit(int resource, rlim_t value)
+{
+	struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
+
+	setrlimit(resource, &limit);
+}
+
+/* Before the sandbox: what a worker is to the rest of the machine. */
+static void settle_in(void)
+{
+	struct ucred maker;
+	int fd;
+
+	/* No process outlives the daemon. It may have died before this call: the socket knows who made
+	 * it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getsockopt(JOB_SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &maker,
+		    &(socklen_t){sizeof(maker)}) < 0 ||
+		getppid() != maker.pid)
+		_exit(WORKER_EXIT_OK);
+	set_limit(RLIMIT_CORE, 0);
+	if (!SANITIZED)
+		set_limit(RLIMIT_DATA, WORKER_DATA_MAX);
+	set_limit(RLIMIT_NOFILE, 1024);
+	/* When memory runs out, a worker is the cheapest process to lose: its rows are rendered again. */
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, "500", 3) < 0)
+		log_debug("oom_score_adj: %s", strerror(errno));
+	close_fd(fd);
+	signal(SIGINT, SIG_IGN); /* ^C is for the daemon, which then closes the socket */
+}
+
+static int sandbox(const char *mode, char **roots, bool indexing, uint32_t *active)
+{
+	struct sandbox_request request = {
+		.roots = (const char *const *)roots,
+		.indexing = indexing,
+		.require = strcmp(mode, "require") == 0,
+	};
+	struct error_text error;
+	int r;
+
+	while (roots[request.root_count] != NULL)
+		request.root_count++;
+	r = sandbox_enter(&request, &error);
+	if (r < 0) {
+		log_error("%s", error.text);
+		return r;
+	}
+	*active = (uint32_t)r;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	bool indexing = argc >= 2 && strcmp(argv[1], "index") == 0;
+	uint32_t active = 0;
+	int r;
+
+	log_open("stoker-worker", LOG_LEVEL_INFO);
+	if (argc < (indexing ? 5 : 3) || fcntl(JOB_SOCKET_FD, F_GETFD) < 0) {
+		fprintf(stderr, "stoker-worker is started by stokerd, not by hand\n");
+		return WORKER_EXIT_FAILED;
+	}
+	settle_in();
+	if (indexing) {
+		if (sandbox(argv[2], argv + 4, true, &active) < 0)
+			return WORKER_EXIT_SANDBOX;
+		r = index_job_run(JOB_SOCKET_FD, argv[4], strtoull(argv[3], NULL, 10));
+	} else {
+		struct render_loop loop = RENDER_LOOP_NULL;
+
+		r = render_loop_init(&loop, JOB_SOCKET_FD, JOB_PAGE_FD);
+		if (r == 0 && sandbox(argv[2], argv + 3, false, &active) < 0)
+			return WORKER_EXIT_SANDBOX;
+		if (r == 0)
+			r = render_loop_run(&loop, active);
+		render_loop_finish(&loop);
+	}
+	if (r < 0) {
+		log_error("%s", strerror(-r));
+		return WORKER_EXIT_FAILED;
+	}
+	return WORKER_EXIT_OK;
+}
