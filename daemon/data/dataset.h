@@ -3,7 +3,10 @@
 
 #include "daemon/data/index.h"
 #include "daemon/util/error.h"
+#include "daemon/util/escape.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -12,9 +15,14 @@
  *
  *   a directory with class directories  -> folder (torchvision's ImageFolder order and labels)
  *   a directory with one pair of IDX files, or an IDX images file, .gz or not -> IDX
+ *
+ * A directory with both, or with several pairs, is refused with the choices: nothing is guessed.
+ *
+ * Folder: links are followed, each directory is entered once, hidden entries are skipped and counted.
+ * A file is a sample by its extension alone, and found bad when it is read.
  */
 struct dataset_request {
-	const char *path;    /* absolute */
+	const char *path;    /* absolute, at most INDEX_PATH_MAX bytes */
 	uint64_t max_memory; /* bytes that unpacked data may take */
 	uint64_t max_pixels; /* of the first sample, from its header */
 	/* Called about every thousand samples with the number found so far; may be NULL. */
@@ -36,13 +44,27 @@ enum {
 int dataset_open(const struct dataset_request *request, struct dataset_result *result,
 	struct error_text *error);
 
-/* ---- the kinds, called by dataset_open ---- */
+/* ---- the kinds, called by dataset_open; all return as it does ---- */
 
 /* Class folders below the directory `dir_fd` (borrowed), whose absolute path is request->path. */
 int dataset_folder_build(const struct dataset_request *request, int dir_fd,
 	struct index_builder *builder, struct error_text *error);
 
 /* An IDX images file; labels are found beside it ("images-idx3" -> "labels-idx1"). Unpacks gzip into
- * *data_fd (sealed memfd), else leaves it at -1. */
+ * *data_fd (sealed memfd, the caller's also after a failure), else leaves it at -1. Either way offsets
+ * are those of the unpacked file, its header included. */
 int dataset_idx_build(const struct dataset_request *request, const char *images_path,
 	struct index_builder *builder, int *data_fd, struct error_text *error);
+
+/* Is this the file name of IDX images ("train-images-idx3-ubyte.gz", "t10k-images.idx3-ubyte")? */
+bool dataset_idx_is_images(const char *name);
+
+/* ---- what they share ---- */
+
+/* Set width and height of the builder's header from the first of its samples that can be read. */
+int dataset_probe_size(const struct dataset_request *request, int root_fd,
+	struct index_builder *builder, struct error_text *error);
+
+/* "ROOT/PATH" for people; with length 0 the root alone. */
+struct escaped dataset_full_name(
+	const struct dataset_request *request, const char *path, size_t length);

@@ -17,9 +17,15 @@
  *   blob: bytes of paths and class names, not terminated
  */
 enum index_kind {
-	INDEX_FOLDER =
-		1,     /* samples are files below `root`; path = blob[offset .. offset + length) */
-	INDEX_IDX = 2, /* samples are bytes of one file or memfd: raw L pixels, height x width */
+	/* samples are files below `root`; path = blob[offset .. offset + length) */
+	INDEX_FOLDER = 1,
+	/* samples are bytes of one file or memfd: raw L pixels, height x width */
+	INDEX_IDX = 2,
+};
+
+enum {
+	INDEX_PATH_MAX = 4095,       /* bytes of a path: of the root, and of a sample below it */
+	INDEX_CLASS_NAME_MAX = 1024, /* bytes */
 };
 
 #define INDEX_MAGIC UINT64_C(0x315844494b4f5453) /* "STOKIDX1" in memory order */
@@ -32,7 +38,7 @@ struct index_header {
 	uint64_t root_offset; /* absolute path in the blob: the folder, or the IDX file */
 	uint32_t root_length;
 	uint32_t data_in_memfd;  /* IDX: 1 = pixels are in a second sealed memfd (was compressed) */
-	uint64_t data_bytes;     /* IDX: size of that file or memfd */
+	uint64_t data_bytes;     /* IDX: size of that file or memfd, its header included */
 	uint32_t width, height;  /* of the first sample: the size that a stream promises */
 	uint32_t channels;       /* 1 (L) or 3 (RGB): what samples are before transforms */
 	uint32_t hidden_skipped; /* hidden entries that were left out */
@@ -61,6 +67,7 @@ struct index_builder {
 	size_t classes_capacity;
 	uint8_t *blob;
 	size_t blob_capacity;
+	char *root; /* appended to the blob when sealed */
 };
 
 #define INDEX_BUILDER_NULL                                                                         \
@@ -70,7 +77,9 @@ struct index_builder {
 
 void index_builder_finish(struct index_builder *builder);
 
-/* Append; 0, -ENOMEM, or -EOVERFLOW (more than INT32_MAX classes or 2^32-1 samples). */
+/* Append; 0, -ENOMEM, or -EOVERFLOW (more than INT32_MAX classes or 2^32-1 samples). Samples and
+ * classes count themselves; width, height, channels, hidden_skipped, kind and the data_ fields of the
+ * header are the caller's to set. */
 int index_add_class(struct index_builder *builder, const void *name, size_t length);
 int index_add_path(struct index_builder *builder, const void *path, size_t length, int32_t label);
 int index_add_range(struct index_builder *builder, uint64_t offset, uint32_t length, int32_t label);
@@ -86,11 +95,15 @@ struct index {
 	const struct index_sample *samples;
 	const struct index_class *classes;
 	const uint8_t *blob;
-	size_t bytes;         /* of the mapping */
-	uint64_t fingerprint; /* XXH3-64 of the whole table: equal tables, equal order and labels */
+	size_t bytes; /* of the mapping */
+	/* XXH3-64 of samples, labels, paths and class names: equal tables, equal order and labels.
+	 * The root has no part in it, so a data set may be moved between two runs. */
+	uint64_t fingerprint;
 };
 
 /* Map `fd` (borrowed) read-only and check everything: seals, sizes, every offset, label and name.
+ * Paths of samples stay below the root: relative, no empty, "." or ".." component, no NUL byte. That
+ * the root itself is the one that was asked for is for the caller to compare.
  * 0, or -EBADMSG with the reason, or -errno. `fingerprint` = false skips hashing. */
 int index_map(struct index *index, int fd, bool fingerprint, struct error_text *error);
 void index_unmap(struct index *index);

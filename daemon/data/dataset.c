@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/data/dataset.h"
+
+#include "daemon/data/entry.h"
+#include "daemon/util/ownership.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct escaped dataset_full_name(
+	const struct dataset_request *request, const char *path, size_t length)
+{
+	char name[2 * INDEX_PATH_MAX + 2];
+	const char *slash = length && strcmp(request->path, "/") != 0 ? "/" : "";
+
+	snprintf(name, sizeof(name), "%s%s%.*s", request->path, slash, (int)length, path);
+	return escape(name);
+}
+
+/* ---- what a directory holds ---- */
+
+enum {
+	CHOICES = 6, /* IDX files kept for the list in the error */
+};
+
+struct survey {
+	uint64_t entries, images; /* entries of any kind; loose image files */
+	uint64_t idx;             /* files of IDX images, x and x.gz counted once */
+	char class[NAME_MAX + 1]; /* one of the directories, or "" */
+	char choices[CHOICES][NAME_MAX + 1];
+};
+
+/* Length of a file name without ".gz". */
+static size_t stem_length(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 3 && strcmp(name + length - 3, ".gz") == 0 ? length - 3 : length;
+}
+
+/* Keep the choices in byte order, and of a file and its compressed twin the file. */
+static void add_choice(struct survey *survey, const char *name)
+{
+	size_t stem = stem_length(name), kept = survey->idx < CHOICES ? survey->idx : CHOICES, at;
+
+	for (at = 0; at < kept; at++) {
+		char *choice = survey->choices[at];
+
+		if (stem == stem_length(choice) && memcmp(name, choice, stem) == 0) {
+			choice[stem] = '\0';
+			return;
+		}
+	}
+	survey->idx++;
+	for (at = 0; at < kept && strcmp(survey->choices[at], name) < 0;)
+		at++;
+	if (at == CHOICES)
+		return;
+	if (kept == CHOICES)
+		kept--;
+	memmove(survey->choices[at + 1], survey->choices[at], (kept - at) * (NAME_MAX + 1));
+	snprintf(survey->choices[at], NAME_MAX + 1, "%s", name);
+}
+
+static int survey_directory(struct survey *survey, int dir_fd)
+{
+	DIR *stream = entry_stream(dir_fd);
+	struct dirent *entry;
+	int r;
+
+	if (!stream)
+		return -errno;
+	while ((entry = entry_next(stream))) {
+		survey->entries++;
+		if (entry_hidden(entry->d_name))
+			continue;
+		if (entry_is_directory(dir_fd, entry))
+			snprintf(survey->class, sizeof(survey->class), "%s", entry->d_name);
+		else if (dataset_idx_is_images(entry->d_name))
+			add_choice(survey, entry->d_name);
+		else if (entry_is_image(entry->d_name))
+			survey->images++;
+	}
+	r = -errno;
+	closedir(stream);
+	return r;
+}
+
+static int refuse_several(const struct dataset_request *request, const struct survey *survey,
+	struct error_text *error)
+{
+	char names[256] = "";
+	size_t used = 0;
+
+	for (uint64_t i = 0; i < survey->idx && i < CHOICES; i++) {
+		int n = snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+			escape(survey->choices[i]).text);
+
+		if (n < 0 || (size_t)n >= sizeof(names) - used - strlen(", ...")) {
+			snprintf(names + used, sizeof(names) - used, ", ...");
+			break;
+		}
+		used += (size_t)n;
+	}
+	return error_set(error, DATASET_UNUSABLE,
+		"%.200s: holds several IDX data sets: name one of its files %s",
+		escape(request->path).text, names);
+}
+
+/* The way out of a directory that holds nothing for us. */
+static int refuse_neither(const struct dataset_request *request, const struct survey *survey,
+	struct error_text *error)
+{
+	const char *path = request->path;
+
+	if (survey->entries == 0)
+		return error_set(error, DATASET_UNUSABLE,
+			"%s: the directory is empty: is something to be mounted or unpacked there?",
+			escape(path).text);
+	if (survey->images > 0)
+		return error_set(error, DATASET_UNUSABLE,
+			"%s: images lie directly in it: put those of each class in a directory of their own",
+			escape(path).text);
+	return error_set(error, DATASET_UNUSABLE,
+		"%s: holds neither class directories nor IDX files (...-images-idx3-ubyte, .gz or not)",
+		escape(path).text);
+}
+
+static int build_directory(const struct dataset_request *request, int dir_fd,
+	struct index_builder *builder, int *data_fd, struct error_text *error)
+{
+	struct survey survey = {.entries = 0};
+	char images[INDEX_PATH_MAX + 1];
+	int r = survey_directory(&survey, dir_fd);
+
+	if (r < 0)
+		return error_set(error, DATASET_UNUSABLE, "%s: not readable: %s",
+			escape(request->path).text, strerror(-r));
+	if (survey.idx > 0 && survey.class[0])
+		return error_set(error, DATASET_UNUSABLE,
+			"%.200s: holds directories (%.60s) and IDX files (%.60s): name an IDX file, or keep them apart",
+			escape(request->path).text, escape(survey.class).text,
+			escape(survey.choices[0]).text);
+	if (survey.class[0])
+		return dataset_folder_build(request, dir_fd, builder, error);
+	if (survey.idx > 1)
+		return refuse_several(request, &survey, error);
+	if (survey.idx == 0)
+		return refuse_neither(request, &survey, error);
+
+	if ((size_t)snprintf(images, sizeof(images), "%s/%s",
+		    strcmp(request->path, "/") == 0 ? "" : request->path,
+		    survey.choices[0]) >= sizeof(images))
+		return error_set(
+			error, DATASET_UNUSABLE, "%s: path too long", escape(request->path).text);
+	return dataset_idx_build(request, images, builder, data_fd, error);
+}
+
+/* ---- what a path is ---- */
+
+static int build(const struct dataset_request *request, struct index_builder *builder, int *data_fd,
+	struct error_text *error)
+{
+	/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
+	_cleanup_fd_ int fd = open(request->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOENT)
+		return error_set(error, DATASET_UNUSABLE,
+			"%s: does not exist: check the path, and that it is mounted",
+			escape(request->path).text);
+	if (fd < 0 && (errno == EACCES || errno == EPERM))
+		return error_set(error, DATASET_UNUSABLE,
+			"%s: not readable: give the user that runs stokerd access to it and to the directories above",
+			escape(request->path).text);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(error, DATASET_UNUSABLE, "%s: %s", escape(request->path).text,
+			strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return build_directory(request, fd, builder, data_fd, error);
+	if (S_ISREG(st.st_mode))
+		return dataset_idx_build(request, request->path, builder, data_fd, error);
+	return error_set(error, DATASET_UNUSABLE,
+		"%s: neither a directory nor a regular file: name a data set's directory or IDX file",
+		escape(request->path).text);
+}
+
+int dataset_open(const struct dataset_request *request, struct dataset_result *result,
+	struct error_text *error)
+{
+	struct index_builder builder = INDEX_BUILDER_NULL;
+	struct dataset_request trimmed = *request;
+	size_t length = strlen(request->path);
+	char path[INDEX_PATH_MAX + 1];
+	_cleanup_fd_ int data_fd = -1;
+	int r;
+
+	*result = (struct dataset_result){.index_fd = -1, .data_fd = -1};
+	if (request->path[0] != '/' || length > INDEX_PATH_MAX)
+		return error_set(error, DATASET_UNUSABLE,
+			"%s: not an absolute path of at most %d bytes", escape(request->path).text,
+			INDEX_PATH_MAX);
+	while (length > 1 && request->path[length - 1] == '/')
+		length--;
+	memcpy(path, request->path, length);
+	path[length] = '\0';
+	trimmed.path = path;
+
+	r = build(&trimmed, &builder, &data_fd, error);
+	if (r == 0) {
+		result->index_fd = index_builder_seal(&builder);
+		if (result->index_fd < 0) {
+			r = result->index_fd;
+			result->index_fd = -1;
+			error_set(error, r, "%s: no room for its index: %s", escape(path).text,
+				strerror(-r));
+		}
+	}
+	if (r == 0)
+		result->data_fd = steal_fd(&data_fd);
+	index_builder_finish(&builder);
+	return r;
+}
