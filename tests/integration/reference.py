@@ -10,13 +10,15 @@ EXTENSIONS = ('.png', '.jpg', '.jpeg')
 
 
 def folder_samples(root):
-    """(path, label) of each sample of a class folder, in torchvision's ImageFolder order."""
-    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+    """(path, label) of each sample of a class folder, in the order of torchvision's ImageFolder,
+    without hidden entries."""
+    classes = sorted(entry.name for entry in os.scandir(root)
+                     if entry.is_dir() and not entry.name.startswith('.'))
     found = []
     for label, name in enumerate(classes):
         for directory, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
             found += [(os.path.join(directory, f), label) for f in sorted(files)
-                      if f.lower().endswith(EXTENSIONS)]
+                      if f.lower().endswith(EXTENSIONS) and not f.startswith('.')]
     return found
 
 
