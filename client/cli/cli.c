@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/cli.h"
+#include "client/cli/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+int cli_error(const struct cli *cli, int status, const char *format, ...)
+{
+	char sentence[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	progress_clear();
+	fprintf(stderr, "stoker %s: ", cli->command);
+	print_plain(stderr, sentence);
+	fputc('\n', stderr);
+	return status;
+}
+
+int cli_connect(const struct cli *cli, struct stoker **stoker)
+{
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "stoker %s", cli->command);
+	*stoker = stoker_create();
+	if (*stoker == NULL)
+		return cli_error(cli, CLI_FAILED, "out of memory");
+	r = stoker_connect(*stoker, cli->socket, name);
+	if (r == -ENOENT || r == -ECONNREFUSED)
+		return cli_error(cli, CLI_NO_DAEMON, "%s", stoker_message(*stoker));
+	if (r < 0)
+		return cli_error(cli, CLI_FAILED, "%s", stoker_message(*stoker));
+	return CLI_OK;
+}
+
+static void show_indexing(uint64_t samples, void *data)
+{
+	(void)data;
+	progress_show("indexing the data set: %" PRIu64 " samples so far", samples);
+}
+
+int cli_open(const struct cli *cli, struct stoker *stoker, struct stoker_options *options,
+	struct stoker_stream **stream)
+{
+	int r;
+
+	options->indexing = show_indexing;
+	r = stoker_open(stoker, options, stream);
+	progress_clear();
+	if (r < 0)
+		return cli_error(cli, CLI_FAILED, "%s", stoker_message(stoker));
+	return CLI_OK;
+}
+
+const char *cli_default_transforms(enum stoker_dtype dtype)
+{
+	return dtype == STOKER_U8 ? NULL : "ToTensor()";
+}
+
+volatile int cli_interrupted;
+static volatile int child_to_end;
+
+static void on_signal(int signal)
+{
+	int saved = errno;
+
+	cli_interrupted = signal;
+	if (child_to_end > 0)
+		kill(child_to_end, SIGTERM);
+	errno = saved;
+}
+
+void cli_catch_signals(int child)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action = {.sa_handler = on_signal};
+
+	child_to_end = child;
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		struct sigaction old;
+
+		/* What nohup or a shell in the background ignores stays ignored. */
+		if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &action, NULL);
+	}
+}
+
+int cli_finish(int status)
+{
+	if (cli_interrupted != 0) {
+		signal(cli_interrupted, SIG_DFL);
+		raise(cli_interrupted);
+	}
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("stoker: standard output");
+		return CLI_FAILED;
+	}
+	return status;
+}
+
+double cli_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}

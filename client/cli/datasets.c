@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/datasets.h"
+#include "client/cli/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char help[] =
+	"Usage: stoker datasets [--socket PATH] [--json]\n"
+	"\n"
+	"List the data sets that the daemon serves: kind, state, samples, classes, size of the first\n"
+	"image (width x height x channels) and path, or why a data set cannot be used.\n";
+
+static void print_one_json(struct json *json, const struct stoker_dataset_status *dataset)
+{
+	json_open(json, NULL, '{');
+	json_text(json, "name", dataset->name);
+	json_text(json, "path", dataset->path);
+	json_text(json, "kind", dataset->kind);
+	json_text(json, "state", dataset->state);
+	json_number(json, "samples", dataset->samples);
+	json_number(json, "classes", dataset->classes);
+	json_number(json, "width", dataset->width);
+	json_number(json, "height", dataset->height);
+	json_number(json, "channels", dataset->channels);
+	json_text(json, "error", dataset->error);
+	json_close(json, '}');
+}
+
+void datasets_print_json(struct json *json, const char *key, const struct stoker_status *status)
+{
+	json_open(json, key, '[');
+	for (size_t i = 0; i < status->dataset_count; i++)
+		print_one_json(json, &status->datasets[i]);
+	json_close(json, ']');
+}
+
+void datasets_print_table(const struct stoker_status *status, FILE *out)
+{
+	struct table table = {.columns = "DATASET KIND STATE SAMPLES> CLASSES> IMAGE PATH"};
+
+	for (size_t i = 0; i < status->dataset_count; i++) {
+		const struct stoker_dataset_status *dataset = &status->datasets[i];
+
+		table_cell(&table, "%s", dataset->name);
+		table_cell(&table, "%s", dataset->kind[0] != '\0' ? dataset->kind : "-");
+		table_cell(&table, "%s", dataset->state);
+		table_cell(&table, "%" PRIu64, dataset->samples);
+		if (dataset->classes > 0)
+			table_cell(&table, "%u", dataset->classes);
+		else
+			table_cell(&table, "-");
+		if (dataset->width > 0)
+			table_cell(&table, "%ux%ux%u", dataset->width, dataset->height,
+				dataset->channels);
+		else
+			table_cell(&table, "-");
+		table_cell(&table, "%s", dataset->path);
+	}
+	table_print(&table, out);
+	for (size_t i = 0; i < status->dataset_count; i++) {
+		if (status->datasets[i].error == NULL || status->datasets[i].error[0] == '\0')
+			continue;
+		fprintf(out, "\n%s: ", status->datasets[i].name);
+		print_plain(out, status->datasets[i].error);
+		fputc('\n', out);
+	}
+}
+
+int cmd_datasets(struct cli *cli, int argc, char **argv)
+{
+	static const struct cli_option options[] = {{NULL}};
+	struct stoker *stoker = NULL;
+	struct stoker_status *status = NULL;
+	struct json json = {.out = stdout};
+	int r;
+
+	cli->help = help;
+	r = cli_parse(cli, options, argc, argv, 0, 0);
+	if (r != CLI_OK)
+		return r == CLI_DONE ? CLI_OK : r;
+	r = cli_connect(cli, &stoker);
+	if (r == CLI_OK && stoker_status(stoker, &status) < 0)
+		r = cli_error(cli, CLI_FAILED, "%s", stoker_message(stoker));
+	if (r == CLI_OK && cli->json) {
+		datasets_print_json(&json, NULL, status);
+		putchar('\n');
+	} else if (r == CLI_OK && status->dataset_count == 0) {
+		puts("The daemon serves no data sets. Add one: stokerd --dataset NAME=PATH, or a group\n"
+		     "[dataset NAME] in its config file.");
+	} else if (r == CLI_OK) {
+		datasets_print_table(status, stdout);
+	}
+	stoker_status_free(status);
+	stoker_destroy(stoker);
+	return r;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/cli/private_daemon.h"
+#include "client/cli/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	LISTEN_MS = 10000, /* how long it may take until it listens */
+	RETRY_MS = 5,
+	STOP_MS = 5000, /* stokerd promises to be gone within 2 s of SIGTERM */
+	SOCKET_PATH_MAX = 107,
+};
+
+/* Find the program: an absolute path, or "stokerd" to be searched on PATH. */
+static void find_program(char path[PATH_MAX])
+{
+	/* As installed, and as built. */
+	static const char *const places[] = {"stokerd", "../sbin/stokerd", "../../daemon/stokerd"};
+	const char *asked_for = getenv("STOKERD");
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (asked_for != NULL && asked_for[0] != '\0') {
+		snprintf(path, PATH_MAX, "%s", asked_for);
+		return;
+	}
+	self[length > 0 ? length : 0] = '\0';
+	slash = strrchr(self, '/');
+	for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
+		int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - self), self, places[i]);
+
+		if (n < PATH_MAX && access(path, X_OK) == 0)
+			return;
+	}
+	strcpy(path, "stokerd");
+}
+
+static int make_directory(struct private_daemon *daemon)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *places[] = {runtime, "/tmp"};
+
+	for (size_t i = 0; i < 2; i++) {
+		if (places[i] == NULL || places[i][0] != '/')
+			continue;
+		if (asprintf(&daemon->directory, "%s/stoker-XXXXXX", places[i]) < 0) {
+			daemon->directory = NULL;
+			return -ENOMEM;
+		}
+		if (strlen(daemon->directory) + strlen("/s") <= SOCKET_PATH_MAX &&
+			mkdtemp(daemon->directory) != NULL)
+			return asprintf(&daemon->socket, "%s/s", daemon->directory) < 0 ? -ENOMEM
+											: 0;
+		free(daemon->directory);
+		daemon->directory = NULL;
+	}
+	return -errno;
+}
+
+/* In the child: become stokerd, or leave errno in `report`, which closes on success. */
+static _Noreturn void become_daemon(
+	const char *program, const char *const arguments[], pid_t parent, int report)
+{
+	/* Its stdout is our stderr: what we print must stay readable for programs. */
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	/* The terminal's ^C is for us; we stop it in our own time. */
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() == parent) {
+		int reason;
+
+		execvp(program, (char *const *)arguments);
+		reason = errno;
+		if (write(report, &reason, sizeof(reason)) < 0) {
+		}
+	}
+	_exit(127);
+}
+
+static int spawn(struct private_daemon *daemon, const struct cli *cli, const char *path)
+{
+	char program[PATH_MAX], dataset[PATH_MAX + 16];
+	const char *const arguments[] = {"stokerd", "--config", "/dev/null", "--socket",
+		daemon->socket, "--log-level", "warning", "--dataset", dataset, NULL};
+	pid_t parent = getpid();
+	int report[2], reason = 0;
+
+	find_program(program);
+	snprintf(dataset, sizeof(dataset), "%s=%s", PRIVATE_DATASET, path);
+	if (pipe2(report, O_CLOEXEC) < 0)
+		return cli_error(cli, CLI_FAILED, "pipe: %s", strerror(errno));
+	daemon->pid = fork();
+	if (daemon->pid == 0)
+		become_daemon(program, arguments, parent, report[1]);
+	close(report[1]);
+	if (daemon->pid < 0)
+		reason = errno;
+	else if (read(report[0], &reason, sizeof(reason)) <= 0)
+		reason = 0;
+	close(report[0]);
+	if (reason != 0)
+		return cli_error(cli, CLI_FAILED,
+			"cannot start %s: %s (the variable STOKERD can name another)", program,
+			strerror(reason));
+	daemon->pidfd = (int)syscall(SYS_pidfd_open, daemon->pid, 0);
+	if (daemon->pidfd < 0)
+		return cli_error(cli, CLI_FAILED, "pidfd_open: %s", strerror(errno));
+	return CLI_OK;
+}
+
+static bool wait_end(const struct private_daemon *daemon, int timeout_ms)
+{
+	struct pollfd end = {.fd = daemon->pidfd, .events = POLLIN};
+
+	return poll(&end, 1, timeout_ms) > 0;
+}
+
+static int connect_to(
+	const struct private_daemon *daemon, const struct cli *cli, struct stoker **stoker)
+{
+	double until = cli_now() + LISTEN_MS / 1000.0;
+	int r;
+
+	*stoker = stoker_create();
+	if (*stoker == NULL)
+		return cli_error(cli, CLI_FAILED, "out of memory");
+	while ((r = stoker_connect(*stoker, daemon->socket, "stoker convert")) == -ENOENT ||
+		r == -ECONNREFUSED) {
+		if (wait_end(daemon, RETRY_MS))
+			return cli_interrupted
+				       ? CLI_FAILED
+				       : cli_error(cli, CLI_FAILED,
+						 "stokerd ended before it listened; see above");
+		if (cli_now() > until)
+			break;
+	}
+	if (r < 0 && !cli_interrupted)
+		return cli_error(cli, CLI_FAILED, "stokerd: %s", stoker_message(*stoker));
+	return r < 0 ? CLI_FAILED : CLI_OK;
+}
+
+int private_daemon_start(struct private_daemon *daemon, const struct cli *cli, const char *path,
+	struct stoker **stoker)
+{
+	int r = make_directory(daemon);
+
+	if (r < 0)
+		return cli_error(cli, CLI_FAILED,
+			"no directory for a private socket below $XDG_RUNTIME_DIR or /tmp: %s",
+			strerror(-r));
+	r = spawn(daemon, cli, path);
+	if (r == CLI_OK) {
+		cli_catch_signals(daemon->pid);
+		r = connect_to(daemon, cli, stoker);
+	}
+	return r;
+}
+
+void private_daemon_finish(struct private_daemon *daemon)
+{
+	if (daemon->pid > 0) {
+		cli_catch_signals(0);
+		kill(daemon->pid, SIGTERM);
+		if (daemon->pidfd >= 0 && !wait_end(daemon, STOP_MS))
+			kill(daemon->pid, SIGKILL);
+		while (waitpid(daemon->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (daemon->pidfd >= 0)
+		close(daemon->pidfd);
+	if (daemon->directory != NULL)
+		tree_remove(daemon->directory);
+	free(daemon->directory);
+	free(daemon->socket);
+	*daemon = (struct private_daemon)PRIVATE_DAEMON_NULL;
+}
