@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of samples equals torch's DistributedSampler, number for number."""
+
 import os
 import random
 import subprocess
@@ -7,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-torch_data = pytest.importorskip("torch.utils.data", reason="torch is not installed")
+torch_data = pytest.importorskip('torch.utils.data', reason='torch is not installed')
 
 ROOT = Path(__file__).resolve().parents[2]
-DUMP = Path(os.environ.get("STOKER_BUILD", ROOT / "build" / "tests")) / "tests/unit/order_dump"
+DUMP = Path(os.environ.get('STOKER_BUILD', ROOT / 'build' / 'tests')) / 'tests/unit/order_dump'
 
 
 def torch_order(samples, world, rank, seed, epoch, shuffle, drop):
@@ -21,18 +22,18 @@ def torch_order(samples, world, rank, seed, epoch, shuffle, drop):
 
 
 def stoker_orders(cases):
-    lines = "".join(" ".join(map(str, case)) + "\n" for case in cases)
+    lines = ''.join(' '.join(map(str, case)) + '\n' for case in cases)
     run = subprocess.run([DUMP], input=lines, stdout=subprocess.PIPE, text=True, check=True)
     answers = run.stdout.splitlines()
     assert len(answers) == len(cases)
-    return [[] if answer == "refused" else [int(word) for word in answer.split()]
+    return [[] if answer == 'refused' else [int(word) for word in answer.split()]
             for answer in answers]
 
 
 def check(cases):
     for case, order in zip(cases, stoker_orders(cases)):
         # torch's sampler is empty where stoker refuses: shard_drop with fewer samples than ranks
-        assert order == torch_order(*case), f"samples world rank seed epoch shuffle drop = {case}"
+        assert order == torch_order(*case), f'samples world rank seed epoch shuffle drop = {case}'
 
 
 def test_small_everything():
@@ -46,7 +47,7 @@ def test_small_everything():
            for drop in (0, 1)])
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 5,
+@pytest.mark.parametrize('seed', [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 5,
                                   2**63 - 1, 2**63, 2**64 - 20])
 def test_seeds(seed):
     check([(1000, 1, 0, seed, epoch, 1, 0) for epoch in (0, 1, 2, 19)])
