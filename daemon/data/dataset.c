@@ -138,8 +138,8 @@ static int build_directory(const struct dataset_request *request, int dir_fd,
 	int r = survey_directory(&survey, dir_fd);
 
 	if (r < 0)
-		return error_set(error, DATASET_UNUSABLE, "%s: not readable: %s",
-			escape(request->path).text, strerror(-r));
+		return error_set(error, DATASET_UNUSABLE, "%s: %s", escape(request->path).text,
+			strerror(-r));
 	if (survey.idx > 0 && survey.class[0])
 		return error_set(error, DATASET_UNUSABLE,
 			"%.200s: holds directories (%.60s) and IDX files (%.60s): name an IDX file, or keep them apart",
@@ -175,7 +175,7 @@ static int build(const struct dataset_request *request, struct index_builder *bu
 			escape(request->path).text);
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return error_set(error, DATASET_UNUSABLE,
-			"%s: not readable: give the user that runs stokerd access to it and to the directories above",
+			"%s: permission denied: give the user that runs stokerd access to it and to the directories above",
 			escape(request->path).text);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_set(error, DATASET_UNUSABLE, "%s: %s", escape(request->path).text,

@@ -71,8 +71,8 @@ static int failed(struct folder_walk *walk, const char *path, int code)
 		return error_set(walk->error, code, "%s: %s", name.text, strerror(-code));
 	if (code == -EACCES || code == -EPERM)
 		return error_set(walk->error, DATASET_UNUSABLE,
-			"%s: not readable: give the user that runs stokerd access, and let no link "
-			"lead out of the data set",
+			"%s: permission denied: give the user that runs stokerd access, and let no "
+			"link lead out of the data set",
 			name.text);
 	return error_set(walk->error, DATASET_UNUSABLE, "%s: %s", name.text, strerror(-code));
 }
