@@ -156,16 +156,28 @@ def test_a_batch_larger_than_the_data_set(start_daemon, rgb_folder):
         assert [batch.rows for batch in stream.batches()] == [1] * 67
 
 
-def test_drop_last_that_drops_everything(start_daemon, rgb_folder):
-    """No batch per epoch: either refused, or an epoch that ends at once; never a hang."""
-    daemon = start_daemon({'train': rgb_folder})
+@pytest.mark.parametrize('options', [
+    dict(drop_last=True, batch_size=1000),
+    dict(drop_last=True, batch_size=1000, epochs=0),
+    dict(drop_last=True, batch_size=1000, epochs=2**62),
+    dict(shard_drop=True, world=100, epochs=0),
+    dict(shard_drop=True, world=100, rank=99, epochs=1),
+], ids=str)
+def test_epochs_without_a_batch(start_daemon, rgb_folder, options):
+    """Everything is dropped: refused, or epochs that end at once; never a hang of the daemon."""
+    daemon = start_daemon({'train': rgb_folder}, settle=True)
     with daemon.client() as client:
         try:
-            stream = client.open('train', batch_size=1000, dtype=pb.DTYPE_U8, drop_last=True)
+            stream = client.open('train', dtype=pb.DTYPE_U8, **options)
         except ServerError as error:
-            assert error.code == pb.ERROR_BAD_REQUEST
+            assert error.code == pb.ERROR_BAD_REQUEST and not error.closing
         else:
-            assert not list(stream.batches())
+            assert stream.opened.epoch_batches == 0
+            kind, event = stream.event()
+            assert kind == 'epoch_end' and event.last == (options.get('epochs') == 1)
+        with daemon.client() as other:
+            assert len(all_rows(other.open('train', dtype=pb.DTYPE_U8))[2]) == 67
+    daemon.wait_idle()
 
 
 def test_epochs_differ_and_repeat(start_daemon, grey_folder):
