@@ -82,6 +82,7 @@ static void test_defaults(void **state)
 {
 	struct config config;
 
+	(void)state;
 	assert_int_equal(load(&config, "--socket /run/test.sock"), 0);
 	assert_int_equal(config.workers, CONFIG_WORKERS_AUTO);
 	assert_int_equal(config.memory, 0);
@@ -98,6 +99,7 @@ static void test_flags(void **state)
 	struct config config;
 	char expected[PATH_MAX];
 
+	(void)state;
 	assert_int_equal(
 		load(&config, "--socket /a/b.sock --workers=4 --memory 512M --sandbox require "
 			      "--log-level debug --check-config --dataset train=./data/train/ "
@@ -122,6 +124,7 @@ static void test_file(void **state)
 	struct config config;
 	char expected[PATH_MAX];
 
+	(void)state;
 	assert_int_equal(load_file(&config, "# comment\n"
 					    "[stokerd]\n"
 					    "workers = 3\n"
@@ -158,6 +161,7 @@ static void test_flags_win_over_file(void **state)
 	struct config config;
 	char line[PATH_MAX + 128];
 
+	(void)state;
 	write_config(
 		"[stokerd]\nworkers = 3\nmemory = 64M\nsocket = s.sock\n"
 		"[dataset train]\npath = /old\nalso_read = /more\n[dataset val]\npath = /val\n");
@@ -180,6 +184,7 @@ static void test_reload(void **state)
 	struct config config, next;
 	char line[PATH_MAX + 128];
 
+	(void)state;
 	write_config("[stokerd]\nworkers = 3\n");
 	snprintf(line, sizeof(line), "--socket x.sock --memory 8M --config %s", config_path);
 	assert_int_equal(load(&config, line), 0);
@@ -202,8 +207,10 @@ static void test_reload(void **state)
 
 static void test_wrong_flags(void **state)
 {
+	struct config config;
 	char line[256];
 
+	(void)state;
 	assert_refused("--num_worker 3", "'--num_worker': did you mean '--workers'?");
 	assert_refused("--worekrs=3", "did you mean '--workers'?");
 	assert_refused("--data-set a=b", "did you mean '--dataset'?");
@@ -234,13 +241,13 @@ static void test_wrong_flags(void **state)
 	snprintf(line, sizeof(line), "--socket /%0107d", 0);
 	assert_refused(line, "107 bytes, this one has 108");
 	snprintf(line, sizeof(line), "--socket /%0106d", 0);
-	struct config config;
 	assert_int_equal(load(&config, line), 0);
 	config_finish(&config);
 }
 
 static void test_wrong_file(void **state)
 {
+	(void)state;
 	assert_file_refused("[stokerd]\n\nworker = 3\n",
 		":3: unknown key 'worker' in [stokerd]; did you mean 'workers'?");
 	assert_file_refused("[stokerd]\nzebra = 3\n", ":2: unknown key 'zebra' in [stokerd]");
@@ -272,6 +279,7 @@ static void test_unusable_file(void **state)
 	struct config config;
 	char line[PATH_MAX + 32];
 
+	(void)state;
 	snprintf(line, sizeof(line), "--config %s", directory);
 	assert_int_equal(load(&config, line), -EISDIR);
 	assert_says(directory);
@@ -284,6 +292,7 @@ static void test_print_is_a_config_file(void **state)
 	char text[2][4096] = {"", ""};
 	struct config config;
 
+	(void)state;
 	assert_int_equal(
 		load_file(&config, "[stokerd]\nworkers = 0\nmemory = 3M\n[dataset a]\n"
 				   "path = /with\\\\back;semi\\s\nalso_read = /x\\;y;/z\n"),
@@ -307,6 +316,7 @@ static void test_user_instance(void **state)
 	struct config config;
 	char expected[PATH_MAX];
 
+	(void)state;
 	if (geteuid() == 0 && seteuid(65534) < 0)
 		skip();
 	setenv("XDG_CONFIG_HOME", directory, 1);
@@ -329,6 +339,7 @@ static void test_sizes(void **state)
 {
 	uint64_t bytes;
 
+	(void)state;
 	assert_int_equal(config_parse_size("9223372036854775807", &bytes), 0);
 	assert_true(bytes == INT64_MAX);
 	assert_int_equal(config_parse_size("9223372036854775808", &bytes), -ERANGE);
@@ -344,6 +355,7 @@ static void test_sizes(void **state)
 
 static int setup(void **state)
 {
+	(void)state;
 	if (mkdtemp(directory) == NULL)
 		return -1;
 	chmod(directory, 0755); /* one test reads as another user */
@@ -353,6 +365,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	(void)state;
 	unlink(config_path);
 	return rmdir(directory);
 }
