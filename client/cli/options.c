@@ -165,8 +165,8 @@ int cli_parse(struct cli *cli, const struct cli_option *options, int argc, char 
 		return CLI_DONE;
 	}
 	if (cli->argument_count < arguments_min)
-		return cli_error(
-			cli, CLI_USAGE, "too few arguments; see 'stoker %s --help'", cli->command);
+		return cli_error(cli, CLI_USAGE, "an argument is missing. %.*s",
+			(int)strcspn(cli->help, "\n"), cli->help);
 	if (cli->argument_count > arguments_max)
 		return cli_error(cli, CLI_USAGE, "unexpected argument '%s'; see 'stoker %s --help'",
 			cli->arguments[arguments_max], cli->command);
