@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer/feed.h"
+
+#include "trainer/clock.h"
+#include "trainer/stop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+int feed_open(struct feed *feed, struct stoker *stoker, const struct stoker_options *options,
+	struct problem *problem)
+{
+	int r = stoker_open(stoker, options, &feed->stream);
+
+	if (r < 0)
+		return problem_set(problem, r, "%s", stoker_message(stoker));
+	feed->stoker = stoker;
+	feed->info = stoker_stream_info(feed->stream);
+	/* One batch must stay with the daemon, or nothing more could come. */
+	feed->most = feed->info->depth > FEED_HELD_MAX ? FEED_HELD_MAX
+		     : feed->info->depth > 0           ? feed->info->depth - 1
+						       : 0;
+	return 0;
+}
+
+void feed_finish(struct feed *feed)
+{
+	for (unsigned i = 0; i < feed->count; i++)
+		stoker_release(feed->held[i].batch);
+	stoker_close(feed->stream);
+	*feed = (struct feed)FEED_NULL;
+}
+
+static int release_read(struct feed *feed, bool wait, struct problem *problem)
+{
+	uint64_t consumed;
+	unsigned done = 0;
+
+	if (feed->count == 0)
+		return 0;
+	if (model_consumed(feed->model, wait, &consumed) < 0)
+		return problem_set(problem, -EIO, "%s", model_problem(feed->model));
+	while (done < feed->count && feed->held[done].number <= consumed)
+		stoker_release(feed->held[done++].batch);
+	feed->count -= done;
+	memmove(feed->held, feed->held + done, feed->count * sizeof(feed->held[0]));
+	return 0;
+}
+
+int feed_hold(struct feed *feed, struct stoker_batch *batch, struct problem *problem)
+{
+	int r;
+
+	feed->held[feed->count].batch = batch;
+	feed->held[feed->count].number = model_queued(feed->model);
+	feed->count++;
+	r = release_read(feed, false, problem);
+	while (r == 0 && feed->count > feed->most)
+		r = release_read(feed, true, problem);
+	return r;
+}
+
+static int wait_for_batch(struct feed *feed, struct problem *problem)
+{
+	struct pollfd polled[2] = {
+		{.fd = stoker_fd(feed->stoker), .events = POLLIN},
+		{.fd = stop_fd(), .events = POLLIN},
+	};
+	double start = clock_seconds();
+	int r = poll(polled, 2, -1);
+
+	feed->wait_seconds += clock_seconds() - start;
+	if (r < 0 && errno != EINTR)
+		return problem_set(problem, -errno, "poll: %s", strerror(errno));
+	return 0;
+}
+
+int feed_next(struct feed *feed, struct stoker_batch **batch, struct problem *problem)
+{
+	int r;
+
+	do {
+		if (stop_signal())
+			return FEED_STOP;
+		r = release_read(feed, false, problem);
+		if (r < 0)
+			return r;
+		r = stoker_next(feed->stream, 0, batch);
+		if (r == STOKER_AGAIN && wait_for_batch(feed, problem) < 0)
+			return -EIO;
+	} while (r == STOKER_AGAIN);
+	switch (r) {
+	case STOKER_END: return FEED_END;
+	case STOKER_BATCH: return FEED_BATCH;
+	case STOKER_EPOCH_END: return FEED_EPOCH_END;
+	default: return problem_set(problem, r, "%s", stoker_message(feed->stoker));
+	}
+}
+
+struct model_batch feed_model_batch(const struct stoker_batch *batch)
+{
+	return (struct model_batch){
+		.pixels = batch->data,
+		.labels = batch->labels,
+		.samples = batch->samples,
+		.rows = batch->rows,
+	};
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer/training.h"
+
+#include "trainer/init.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HIDDEN_UNITS = 128 };
+
+static void note_indexing(uint64_t samples, void *data)
+{
+	struct training *training = data;
+
+	if (!training->answered)
+		report_note(&training->report,
+			"the daemon is indexing the data set, %llu images so far",
+			(unsigned long long)samples);
+	training->answered = true;
+}
+
+static void common_options(struct training *training, struct stoker_options *stream)
+{
+	const struct options *options = training->options;
+
+	stoker_options_init(stream);
+	stream->batch_size = options->batch_size;
+	stream->transforms = training->tail.head ? training->tail.head : options->transform;
+	stream->dtype = options->dtype;
+	stream->layout = STOKER_NCHW;
+	stream->payload = options->payload;
+	stream->indexing = note_indexing;
+	stream->indexing_data = training;
+}
+
+static int open_train(struct training *training)
+{
+	const struct options *options = training->options;
+	struct stoker_options stream;
+
+	common_options(training, &stream);
+	stream.dataset = options->dataset;
+	stream.shuffle = !options->no_shuffle;
+	stream.seed = options->seed;
+	stream.rank = options->rank;
+	stream.world = options->world;
+	stream.shard_drop = options->shard_drop;
+	stream.drop_last = options->drop_last;
+	stream.epochs = options->epochs;
+	stream.start = training->resumed ? &training->checkpoint.cursor : NULL;
+	return feed_open(&training->train, training->stoker, &stream, &training->problem);
+}
+
+/* One pass of this stream validates one epoch. */
+static int open_val(struct training *training)
+{
+	struct stoker_options stream;
+
+	common_options(training, &stream);
+	stream.dataset = training->options->val;
+	stream.epochs = 0;
+	return feed_open(&training->val, training->stoker, &stream, &training->problem);
+}
+
+/* The shape that a stream announced, as the model sees it. */
+static int input_of(struct training *training, const struct stoker_info *info, const char *name,
+	struct model_input *input)
+{
+	uint64_t plane = (uint64_t)info->shape[1] * info->shape[2];
+	uint64_t value = training->options->dtype == STOKER_U8 ? 1 : sizeof(float);
+
+	if (info->dtype != training->options->dtype || info->layout != STOKER_NCHW ||
+		info->shape[0] < 1 || info->shape[0] > MODEL_CHANNELS_MAX || plane < 1 ||
+		plane > MODEL_INPUTS_MAX || info->row_bytes != plane * info->shape[0] * value ||
+		info->batch_size != training->options->batch_size)
+		return problem_set(&training->problem, -EBADMSG,
+			"data set %s: the daemon sends samples of %u x %u x %u in %llu bytes, which "
+			"do not fit the model",
+			name, info->shape[0], info->shape[1], info->shape[2],
+			(unsigned long long)info->row_bytes);
+	input->channels = info->shape[0];
+	input->plane = (uint32_t)plane;
+	input->bytes = training->options->dtype == STOKER_U8;
+	return 0;
+}
+
+static int check_val(struct training *training)
+{
+	const struct stoker_info *train = training->train.info, *val = training->val.info;
+	const char *name = training->options->val;
+	struct model_input input;
+	int r = input_of(training, val, name, &input);
+
+	if (r < 0)
+		return r;
+	if (memcmp(train->shape, val->shape, sizeof(train->shape)) != 0)
+		return problem_set(&training->problem, -EINVAL,
+			"data set %s has images of %u x %u x %u, %s of %u x %u x %u; both must be "
+			"the same",
+			training->options->dataset, train->shape[0], train->shape[1],
+			train->shape[2], name, val->shape[0], val->shape[1], val->shape[2]);
+	if (train->classes != val->classes)
+		return problem_set(&training->problem, -EINVAL,
+			"data set %s has %u classes, %s has %u; both must have the same ones",
+			training->options->dataset, train->classes, name, val->classes);
+	return 0;
+}
+
+static int make_model(struct training *training)
+{
+	struct model_config *config = &training->config;
+	int r = input_of(
+		training, training->train.info, training->options->dataset, &config->input);
+
+	if (r == 0 && config->input.bytes)
+		r = transform_tail_table(&training->tail, &config->input, &training->problem);
+	if (r < 0)
+		return r;
+	config->hidden = HIDDEN_UNITS;
+	config->classes = training->train.info->classes;
+	config->max_rows = training->options->batch_size;
+	config->rate = training->options->rate;
+	r = model_create(&training->model, config, &training->options->device, &training->problem);
+	if (r < 0)
+		return r;
+	if (training->problem.text[0])
+		report_note(&training->report, "%s; training on the CPU", training->problem.text);
+	report_note(&training->report, "device: %s", model_device(training->model));
+	training->train.model = training->model;
+	training->val.model = training->model;
+	return 0;
+}
+
+/* The checkpoint's weights, or fresh ones; the checkpoint then keeps room for the next save. */
+static int load_weights(struct training *training)
+{
+	const struct model_config *config = &training->config;
+	struct checkpoint *checkpoint = &training->checkpoint;
+	uint32_t inputs = config->input.channels * config->input.plane;
+	size_t count = model_weights_count(config);
+
+	if (training->resumed &&
+		(checkpoint->inputs != inputs || checkpoint->hidden != config->hidden ||
+			checkpoint->classes != config->classes || checkpoint->count != count))
+		return problem_set(&training->problem, -ESTALE,
+			"%s: holds a model of %u-%u-%u, data set %s needs %u-%u-%u",
+			training->options->checkpoint, checkpoint->inputs, checkpoint->hidden,
+			checkpoint->classes, training->options->dataset, inputs, config->hidden,
+			config->classes);
+	if (!training->resumed) {
+		checkpoint->inputs = inputs;
+		checkpoint->hidden = config->hidden;
+		checkpoint->classes = config->classes;
+		checkpoint->count = count;
+		checkpoint->weights = calloc(count, sizeof(float));
+		if (!checkpoint->weights)
+			return problem_set(&training->problem, -ENOMEM, "out of memory");
+		init_weights(config, training->options->seed, checkpoint->weights);
+	}
+	if (model_weights_set(training->model, checkpoint->weights) < 0)
+		return problem_set(&training->problem, -EIO, "%s", model_problem(training->model));
+	return 0;
+}
+
+static int attach(struct training *training, const struct feed *feed)
+{
+	if (!feed->stream || !feed->info->arena)
+		return 0;
+	if (model_attach(training->model, feed->info->arena, feed->info->arena_bytes) < 0)
+		return problem_set(&training->problem, -EIO, "%s", model_problem(training->model));
+	return 0;
+}
+
+static int load_checkpoint(struct training *training)
+{
+	const char *path = training->options->checkpoint;
+	int r;
+
+	if (!path)
+		return 0;
+	r = checkpoint_load(path, &training->checkpoint, &training->problem);
+	if (r < 0)
+		return r;
+	training->resumed = r == 0;
+	if (training->resumed)
+		report_note(&training->report, "%s: going on after %llu images of epoch %llu", path,
+			(unsigned long long)training->checkpoint.cursor.position,
+			(unsigned long long)training->checkpoint.cursor.epoch + 1);
+	return checkpoint_probe(path, &training->problem);
+}
+
+static int connect_daemon(struct training *training)
+{
+	int r;
+
+	training->stoker = stoker_create();
+	if (!training->stoker)
+		return problem_set(&training->problem, -ENOMEM, "out of memory");
+	r = stoker_connect(training->stoker, training->options->socket, "stoker-train");
+	if (r < 0)
+		return problem_set(&training->problem, r, "%s", stoker_message(training->stoker));
+	return 0;
+}
+
+int training_open(struct training *training, const struct options *options)
+{
+	int r = 0;
+
+	*training = (struct training){.options = options};
+	report_init(&training->report, options->json, options->epochs);
+	if (options->dtype == STOKER_U8)
+		r = transform_tail_split(&training->tail, options->transform, &training->problem);
+	if (r == 0)
+		r = load_checkpoint(training);
+	if (r == 0)
+		r = connect_daemon(training);
+	if (r == 0)
+		r = open_train(training);
+	if (r == 0)
+		r = make_model(training);
+	if (r == 0)
+		r = load_weights(training);
+	if (r == 0 && options->val)
+		r = open_val(training);
+	if (r == 0 && options->val)
+		r = check_val(training);
+	if (r == 0)
+		r = attach(training, &training->train);
+	return r == 0 ? attach(training, &training->val) : r;
+}
+
+/* The model first: the device may still read from the streams' memory. */
+void training_close(struct training *training)
+{
+	model_destroy(training->model);
+	feed_finish(&training->train);
+	feed_finish(&training->val);
+	stoker_destroy(training->stoker);
+	checkpoint_finish(&training->checkpoint);
+	transform_tail_finish(&training->tail);
+}

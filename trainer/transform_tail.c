@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trainer/transform_tail.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *skip_space(const char *text)
+{
+	while (isspace((unsigned char)*text))
+		text++;
+	return text;
+}
+
+/* Past `word` and the space after it, or NULL when something else stands there. */
+static const char *skip_word(const char *text, const char *word)
+{
+	size_t length = strlen(word);
+
+	if (strncmp(text, word, length) != 0)
+		return NULL;
+	return skip_space(text + length);
+}
+
+/* The first "ToTensor" that stands at the beginning of a step. */
+static const char *find_to_tensor(const char *text)
+{
+	int depth = 0;
+	bool begins = true;
+
+	for (; *text; text++) {
+		if (begins && depth == 0 && strncmp(text, "ToTensor", 8) == 0 &&
+			!isalnum((unsigned char)text[8]) && text[8] != '_')
+			return text;
+		if (strchr("([", *text))
+			depth++;
+		else if (strchr(")]", *text))
+			depth--;
+		if (!isspace((unsigned char)*text))
+			begins = depth == 0 && *text == ',';
+	}
+	return NULL;
+}
+
+/* One number, as Python converts it: to double, then to float32. */
+static const char *parse_number(const char *text, float *value)
+{
+	char *end;
+
+	*value = (float)strtod(text, &end);
+	return end == text || !isfinite(*value) ? NULL : skip_space(end);
+}
+
+/* "0.5", "(0.5,)", "[0.1, 0.2, 0.3]" */
+static const char *parse_values(const char *text, float *values, uint32_t *count)
+{
+	char close = *text == '(' ? ')' : ']';
+
+	*count = 1;
+	if (*text != '(' && *text != '[')
+		return parse_number(text, values);
+	text = skip_space(text + 1);
+	for (*count = 0; *count < MODEL_CHANNELS_MAX && *text != close; ++*count) {
+		text = parse_number(text, &values[*count]);
+		if (!text || (*text != ',' && *text != close))
+			return NULL;
+		if (*text == ',')
+			text = skip_space(text + 1);
+	}
+	return *count > 0 && *text == close ? skip_space(text + 1) : NULL;
+}
+
+/* `name`= may stand before the values. */
+static const char *parse_argument(
+	const char *text, const char *name, float *values, uint32_t *count)
+{
+	const char *after = skip_word(text, name);
+
+	if (after) {
+		text = skip_word(after, "=");
+		if (!text)
+			return NULL;
+	}
+	return parse_values(text, values, count);
+}
+
+/* "Normalize(mean, std)" to its end, or NULL. */
+static const char *parse_normalize(struct transform_tail *tail, const char *text)
+{
+	uint32_t values = 0;
+
+	text = skip_word(text, "Normalize");
+	text = text ? skip_word(text, "(") : NULL;
+	text = text ? parse_argument(text, "mean", tail->mean, &tail->values) : NULL;
+	text = text ? skip_word(text, ",") : NULL;
+	text = text ? parse_argument(text, "std", tail->std, &values) : NULL;
+	if (text && *text == ',')
+		text = skip_space(text + 1);
+	return text && values == tail->values ? skip_word(text, ")") : NULL;
+}
+
+static int parse_tail(struct transform_tail *tail, const char *text, struct problem *problem)
+{
+	text = skip_word(text, "ToTensor");
+	text = skip_word(text, "(");
+	text = text ? skip_word(text, ")") : NULL;
+	if (text && *text == ',') {
+		text = skip_space(text + 1);
+		if (*text)
+			text = parse_normalize(tail, text);
+		if (text && *text == ',')
+			text = skip_space(text + 1);
+	}
+	if (!text || *text)
+		return problem_set(problem, -EINVAL,
+			"--dtype u8: the transforms must end in \"ToTensor()\" or \"ToTensor(), "
+			"Normalize((mean,), (std,))\"; use --dtype f32 for others");
+	for (uint32_t i = 0; i < tail->values; i++)
+		if (tail->std[i] == 0.0f)
+			return problem_set(
+				problem, -EINVAL, "Normalize: a standard deviation is 0");
+	return 0;
+}
+
+static size_t head_length(const char *transforms, const char *to_tensor)
+{
+	size_t length = (size_t)(to_tensor - transforms);
+
+	while (length > 0 &&
+		(isspace((unsigned char)transforms[length - 1]) || transforms[length - 1] == ','))
+		length--;
+	return length;
+}
+
+int transform_tail_split(
+	struct transform_tail *tail, const char *transforms, struct problem *problem)
+{
+	const char *to_tensor = find_to_tensor(transforms);
+
+	*tail = (struct transform_tail)TRANSFORM_TAIL_NULL;
+	if (!to_tensor)
+		return problem_set(problem, -EINVAL,
+			"--dtype u8: the transforms have no ToTensor(), which makes the values float");
+	tail->head = strndup(transforms, head_length(transforms, to_tensor));
+	if (!tail->head)
+		return problem_set(problem, -ENOMEM, "out of memory");
+	return parse_tail(tail, to_tensor, problem);
+}
+
+void transform_tail_finish(struct transform_tail *tail)
+{
+	free(tail->head);
+	tail->head = NULL;
+}
+
+int transform_tail_table(
+	const struct transform_tail *tail, struct model_input *input, struct problem *problem)
+{
+	if (tail->values > 1 && tail->values != input->channels)
+		return problem_set(problem, -EINVAL,
+			"Normalize has %u channels, the images have %u", tail->values,
+			input->channels);
+	for (uint32_t channel = 0; channel < input->channels; channel++) {
+		uint32_t entry = tail->values > 1 ? channel : 0;
+
+		for (unsigned v = 0; v < 256; v++) {
+			float value = (float)v / 255.0f;
+
+			if (tail->values > 0) {
+				value -= tail->mean[entry];
+				value /= tail->std[entry];
+			}
+			input->table[channel][v] = value;
+		}
+	}
+	return 0;
+}
