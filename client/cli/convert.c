@@ -24,7 +24,7 @@ static const char help[] =
 	"\n"
 	"Example: stoker convert train-images-idx3-ubyte.gz fashion/train\n";
 
-enum { BATCH_SIZE = 256 };
+enum { BATCH_SIZE = 64 }; /* several must fit into memory, whatever the size of the images */
 
 static int explain_destination(const struct cli *cli, const char *destination, int r)
 {

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,18 +87,22 @@ int png_tree_create(struct png_tree *tree, const char *destination, const struct
 	return make_partial(tree);
 }
 
-/* The name of a sample's file; its class directory is made when its first sample comes. */
-static int name_sample(struct png_tree *tree, uint32_t label, uint64_t id, char name[64])
+/* Make the class directories of a batch that are not there yet. */
+static int make_classes(struct png_tree *tree, const struct stoker_batch *batch)
 {
-	int length;
+	for (uint32_t i = 0; i < batch->rows; i++) {
+		uint32_t label = (uint32_t)batch->labels[i];
+		char name[16];
 
-	if (label >= tree->classes)
-		return -EBADMSG;
-	length = snprintf(name, 64, "%0*" PRIu32, tree->label_digits, label);
-	if (!tree->made[label] && mkdirat(tree->partial_fd, name, 0777) < 0)
-		return -errno;
-	tree->made[label] = true;
-	snprintf(name + length, (size_t)(64 - length), "/%0*" PRIu64 ".png", tree->id_digits, id);
+		if (label >= tree->classes)
+			return -EBADMSG;
+		if (tree->made[label])
+			continue;
+		snprintf(name, sizeof(name), "%0*" PRIu32, tree->label_digits, label);
+		if (mkdirat(tree->partial_fd, name, 0777) < 0)
+			return -errno;
+		tree->made[label] = true;
+	}
 	return 0;
 }
 
@@ -120,23 +126,73 @@ static int write_file(int directory_fd, const char *name, const uint8_t *bytes, 
 	return r;
 }
 
+/* Every `step`-th row of a batch, for one thread. */
+struct share {
+	const struct png_tree *tree;
+	const struct stoker_batch *batch;
+	uint64_t row_bytes;
+	uint32_t first, step;
+	struct png_writer *writer;
+	int result; /* 0 or -errno */
+};
+
+static void *write_share(void *data)
+{
+	struct share *share = data;
+	const struct png_tree *tree = share->tree;
+	const struct stoker_batch *batch = share->batch;
+
+	for (uint32_t i = share->first; i < batch->rows && share->result == 0; i += share->step) {
+		const uint8_t *pixels = (const uint8_t *)batch->data + i * share->row_bytes;
+		char name[64];
+
+		snprintf(name, sizeof(name), "%0*" PRIi32 "/%0*" PRIu64 ".png", tree->label_digits,
+			batch->labels[i], tree->id_digits, batch->samples[i]);
+		share->result = png_writer_encode(
+			share->writer, pixels, tree->width, tree->height, tree->channels);
+		if (share->result == 0)
+			share->result = write_file(tree->partial_fd, name, share->writer->bytes,
+				share->writer->length);
+	}
+	return NULL;
+}
+
+static uint32_t thread_count(void)
+{
+	cpu_set_t cpus;
+	int count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+
+	return count < PNG_TREE_THREADS_MAX ? (uint32_t)count : PNG_TREE_THREADS_MAX;
+}
+
 int png_tree_add(struct png_tree *tree, const struct stoker_batch *batch, uint64_t row_bytes)
 {
-	for (uint32_t i = 0; i < batch->rows; i++) {
-		const uint8_t *pixels = (const uint8_t *)batch->data + i * row_bytes;
-		char name[64];
-		int r = name_sample(tree, (uint32_t)batch->labels[i], batch->samples[i], name);
+	struct share shares[PNG_TREE_THREADS_MAX];
+	pthread_t threads[PNG_TREE_THREADS_MAX];
+	bool started[PNG_TREE_THREADS_MAX] = {false};
+	uint32_t count = thread_count();
+	int r = make_classes(tree, batch);
 
-		if (r == 0)
-			r = png_writer_encode(
-				&tree->writer, pixels, tree->width, tree->height, tree->channels);
-		if (r == 0)
-			r = write_file(
-				tree->partial_fd, name, tree->writer.bytes, tree->writer.length);
-		if (r < 0)
-			return r;
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < count; i++) {
+		shares[i] = (struct share){tree, batch, row_bytes, i, count, &tree->writers[i], 0};
+		/* The first share, and one that gets no thread, is for this thread. */
+		if (i > 0)
+			started[i] =
+				pthread_create(&threads[i], NULL, write_share, &shares[i]) == 0;
 	}
-	return 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (!started[i])
+			write_share(&shares[i]);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (started[i])
+			pthread_join(threads[i], NULL);
+		if (r == 0)
+			r = shares[i].result;
+	}
+	return r;
 }
 
 int png_tree_commit(struct png_tree *tree)
@@ -155,7 +211,8 @@ void png_tree_finish(struct png_tree *tree)
 		close(tree->partial_fd);
 	if (tree->partial != NULL)
 		tree_remove(tree->partial);
-	png_writer_finish(&tree->writer);
+	for (int i = 0; i < PNG_TREE_THREADS_MAX; i++)
+		png_writer_finish(&tree->writers[i]);
 	free(tree->made);
 	free(tree->partial);
 	free(tree->destination);
