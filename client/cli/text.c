@@ -57,10 +57,16 @@ static bool progress_shown;
 void progress_show(const char *format, ...)
 {
 	static double last;
-	double now = cli_now();
+	static int terminal = -1; /* not asked yet */
+	double now;
 	va_list args;
 
-	if ((progress_shown && now - last < 0.1) || !isatty(STDERR_FILENO))
+	if (terminal < 0)
+		terminal = isatty(STDERR_FILENO);
+	if (!terminal)
+		return;
+	now = cli_now();
+	if (progress_shown && now - last < 0.1)
 		return;
 	last = now;
 	progress_shown = true;
