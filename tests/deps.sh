@@ -58,7 +58,7 @@ deps_missing()
 # Install what is missing. Says what and why; silent when nothing is. 1 = could not.
 deps_install()
 {
-	local missing packages
+	local missing packages output
 
 	if ! command -v dpkg-query >/dev/null; then
 		echo "This is no Debian: install by hand what tests/deps.sh lists." >&2
@@ -73,8 +73,14 @@ deps_install()
 	fi
 	echo "Installing from Debian:"
 	sed 's/^/  /' <<<"$missing"
-	export DEBIAN_FRONTEND=noninteractive
-	apt-get update -qq </dev/null &&
-		apt-get install -y -qq --no-install-recommends -o Acquire::Retries=3 \
-			-o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null >/dev/null
+	# What apt and dpkg say matters only when they fail.
+	output=$(
+		exec </dev/null 2>&1
+		export DEBIAN_FRONTEND=noninteractive
+		apt-get update -qq &&
+			apt-get install -y -qq --no-install-recommends -o Acquire::Retries=3 \
+				-o DPkg::Lock::Timeout=300 "${packages[@]}"
+	) && return 0
+	tail -n 40 <<<"$output" >&2
+	return 1
 }
