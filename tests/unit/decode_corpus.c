@@ -50,7 +50,8 @@ static void answer(const char *name, struct image *image)
 		snprintf(status, sizeof(status), r == DECODE_BAD ? "bad" : "%d", r);
 	printf("%s\t%s\t%ux%u\t%zu\t%s\n", name, status, r == 0 ? image->width : 0,
 		r == 0 ? image->height : 0, pixel_bytes, error.text);
-	fwrite(image->pixels, 1, pixel_bytes, stdout);
+	if (pixel_bytes != 0)
+		fwrite(image->pixels, 1, pixel_bytes, stdout);
 	fflush(stdout);
 }
 
