@@ -95,17 +95,19 @@ static int refuse_several(const struct dataset_request *request, const struct su
 {
 	char names[256] = "";
 	size_t used = 0;
+	uint64_t i;
 
-	for (uint64_t i = 0; i < survey->idx && i < CHOICES; i++) {
-		int n = snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
-			escape(survey->choices[i]).text);
+	for (i = 0; i < survey->idx && i < CHOICES; i++) {
+		size_t room = sizeof(names) - used;
+		int n = snprintf(
+			names + used, room, "%s%s", i ? ", " : "", escape(survey->choices[i]).text);
 
-		if (n < 0 || (size_t)n >= sizeof(names) - used - strlen(", ...")) {
-			snprintf(names + used, sizeof(names) - used, ", ...");
+		if (n < 0 || (size_t)n + sizeof(", ...") > room)
 			break;
-		}
 		used += (size_t)n;
 	}
+	if (i < survey->idx)
+		snprintf(names + used, sizeof(names) - used, ", ...");
 	return error_set(error, DATASET_UNUSABLE,
 		"%.200s: holds several IDX data sets: name one of its files %s",
 		escape(request->path).text, names);
