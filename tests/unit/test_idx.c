@@ -97,7 +97,7 @@ static uint64_t check(const struct tree *tree, const char *name, const char *fil
 	struct index index;
 	char describe[400];
 	uint64_t fingerprint;
-	int data_fd;
+	int data_fd = -1;
 
 	if (tree_open(tree, name, &index, &data_fd, &error) != 0)
 		fail_msg("%s", error.text);
