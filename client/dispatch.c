@@ -40,7 +40,7 @@ static int take_late_opened(struct stoker *stoker, const Stoker__V1__Opened *ope
 static int take_opened(struct stoker *stoker, Stoker__V1__ServerMessage *message, bool *kept)
 {
 	if (message->opened->stream == 0 || stream_find(stoker, message->opened->stream))
-		return unexpected(stoker, "it gave out a stream number twice");
+		return unexpected(stoker, "it opened a stream under a number that is taken");
 	if (!awaited(stoker, message->opened->request, message->message_case))
 		return take_late_opened(stoker, message->opened);
 	stoker->pending.answer = message;
