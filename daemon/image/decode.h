@@ -10,9 +10,19 @@
 /*
  * Encoded bytes to pixels, by signature and never by name. The result is that of Pillow's
  * Image.open(f).convert('RGB'), or of .convert('RGB').convert('L') for DECODE_L, which is what a
- * torchvision user trains on; grey pictures give L directly, with the same values.
+ * torchvision user trains on; grey pictures give L directly, with the same values. Of an animation
+ * it is the first picture. Gamma, colour profiles, transparency and EXIF orientation change nothing.
  *
- * Deviation: 16-bit grey gives the high byte, where Pillow clips at 255 and pictures turn white.
+ * Deviations from Pillow 9.4, all of them:
+ *   16-bit grey                           the high byte; Pillow clips at 255, pictures turn white
+ *   palette index beyond PLTE             black; Pillow's colour differs
+ *   CRC error in picture data             refused; Pillow does not look
+ *   palette picture without PLTE          refused; Pillow makes grey of it
+ *   cut between the last row and IEND     refused; Pillow takes some of them
+ *   chunks out of place, unknown critical chunks, impossible header bytes, first frame of an
+ *   animation smaller than the picture    refused; Pillow takes some of them
+ *   text or profile of unpacked MiBs      decoded, the metadata unread; Pillow refuses
+ *   rows of more than 24 MiB              refused, to bound the memory beside the pixels
  */
 enum decode_colour {
 	DECODE_L = 1,
@@ -31,11 +41,12 @@ enum {
 	DECODE_BAD = 1,
 };
 
-/* Decode `bytes` into `image`: 0, DECODE_BAD, -ENOMEM. */
+/* Decode `bytes` into `image`: 0, DECODE_BAD, -ENOMEM or, where limits are beyond all memory,
+ * -EOVERFLOW. Only after 0 does `image` hold anything; its buffer stays usable in any case. */
 int image_decode(const void *bytes, size_t length, enum decode_colour colour,
 	const struct decode_limits *limits, struct image *image, struct error_text *error);
 
-/* Width and height from the header alone: 0 or DECODE_BAD. */
+/* Width and height from the header alone (the first 33 bytes of a PNG): 0 or DECODE_BAD. */
 int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
 	uint32_t *width, uint32_t *height, struct error_text *error);
 
@@ -45,5 +56,6 @@ int image_decode_png(const void *bytes, size_t length, enum decode_colour colour
 int image_probe_png(const void *bytes, size_t length, const struct decode_limits *limits,
 	uint32_t *width, uint32_t *height, struct error_text *error);
 
-/* Luma as Pillow's convert('L'): (19595 R + 38470 G + 7471 B + 0x8000) >> 16 (ITU-R 601-2). */
+/* Luma as Pillow's convert('L'): (19595 R + 38470 G + 7471 B + 0x8000) >> 16 (ITU-R 601-2).
+ * `l` may be `rgb`. */
 void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels);

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* Decoded pixels: height x width x channels bytes, rows packed. The buffer is reused from image to
- * image, so a worker allocates only when a larger image comes. */
+ * image, so a worker allocates only when a larger image comes; after one beyond 32 MiB it shrinks
+ * again. */
 struct image {
 	uint8_t *pixels;
 	size_t capacity; /* bytes allocated */
@@ -18,6 +19,6 @@ struct image {
 		.pixels = NULL                                                                     \
 	}
 
-/* Set the dimensions and make room. -ENOMEM, -EOVERFLOW. */
+/* Set the dimensions and make room; the pixels are undefined. 0, -ENOMEM, -EOVERFLOW. */
 int image_resize(struct image *image, uint32_t width, uint32_t height, uint32_t channels);
 void image_finish(struct image *image);

@@ -63,14 +63,17 @@ enum {
 };
 
 /* 0, TRANSFORM_REFUSED or -EOVERFLOW. Rules: F32 needs exactly one ToTensor; Grayscale stands before
- * it, Normalize after it; U8 carries decoded pixels and takes neither ToTensor nor Normalize.
- * ToTensor is v / 255 and Normalize (x - mean) / std, each rounded to float32, as torch does it. */
+ * it, Normalize after it, with finite mean and a std other than 0; U8 carries decoded pixels and
+ * takes neither ToTensor nor Normalize. ToTensor is v / 255 and Normalize (x - mean) / std, each
+ * operation rounded to float32, as torch does it. */
 int transform_compile(struct transform_plan *plan, const struct transform_source *source,
 	const struct transform_step *steps, size_t count, enum pixel_dtype dtype,
 	enum pixel_layout layout, struct error_text *error);
 
-/* Write one image (plan's size, decode_channels channels) as a row of row_bytes. */
+/* Write one image (which must have the plan's size and decode_channels) as a row of row_bytes,
+ * aligned for its dtype. */
 void transform_render(const struct transform_plan *plan, const struct image *image, void *row);
 
-/* Is this plan one that transform_compile could have made? For a plan that crossed a socket. */
+/* Is this plan one that transform_compile could have made? For a plan that crossed a socket. The
+ * tables are not looked at: any floats are possible there. */
 bool transform_plan_valid(const struct transform_plan *plan);
