@@ -19,6 +19,7 @@ struct pool_stream {
 struct pool_job {
 	struct pool_stream *stream;
 	struct job_render render;
+	uint32_t crashes; /* times that its first row has killed a worker; the stream's own count */
 };
 
 /* How a job was lost. */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "daemon/data/index.h"
+#include "daemon/util/error.h"
+#include "daemon/worker/indexer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+/*
+ * The data sets that this daemon serves, by name. Each is indexed when it is added, in a process of
+ * its own, so that a hanging file server holds up nobody else; one that failed is tried again when
+ * somebody asks for it. Streams hold a reference, so a reload never pulls an index away from them.
+ */
+enum dataset_state {
+	DATASET_STATE_INDEXING,
+	DATASET_STATE_READY,
+	DATASET_STATE_FAILED,
+};
+
+struct dataset_waiter;
+
+struct dataset {
+	unsigned references;
+	struct catalog *catalog; /* NULL once the catalog has let go of it */
+	char *name, *path;
+	enum dataset_state state;
+	bool has_failed;
+	struct indexer *indexer;
+	uint64_t found; /* samples, while indexing */
+	struct error_text error;
+	int index_fd, data_fd; /* READY; data_fd may be -1 */
+	struct index index;
+	struct dataset_waiter *waiters;
+	unsigned round;
+};
+
+/* Somebody who waits for a data set to be indexed. Embedded by its owner. */
+struct dataset_waiter {
+	struct dataset *dataset;
+	struct dataset_waiter *next;
+	unsigned round; /* of telling about progress */
+	void (*progress)(struct dataset_waiter *waiter, uint64_t samples);
+	void (*done)(struct dataset_waiter *waiter); /* look at dataset->state; no longer waiting */
+};
+
+struct catalog {
+	uv_loop_t *loop;
+	struct worker_settings settings;
+	uint64_t max_memory; /* for unpacked data of one data set */
+	struct dataset **datasets;
+	size_t count;
+	/* A data set that had failed is ready: its path may have come into being after the workers
+	 * were confined, so they must be replaced. */
+	void (*recovered)(void *data);
+	void *data;
+};
+
+struct catalog_entry {
+	const char *name, *path;
+};
+
+/* Replace what is served: everything is indexed anew. -ENOMEM leaves the old set in place. */
+int catalog_set(struct catalog *catalog, const struct worker_settings *settings,
+	const struct catalog_entry *entries, size_t count);
+void catalog_finish(struct catalog *catalog);
+
+/* Borrowed, or NULL. */
+struct dataset *catalog_find(const struct catalog *catalog, const void *name, size_t length);
+
+struct dataset *dataset_ref(struct dataset *dataset);
+void dataset_unref(struct dataset *dataset); /* NULL is fine */
+
+/* Wait for `dataset` (starting again if it had failed); `done` comes later, unless cancelled. */
+void dataset_wait(struct dataset *dataset, struct dataset_waiter *waiter);
+void dataset_cancel(struct dataset_waiter *waiter);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/serve/open_request.h"
+
+#include <string.h>
+
+static int refuse(struct error_text *error, const char *text)
+{
+	return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, "%s", text);
+}
+
+static int parse_normalize(struct transform_step *step, const Stoker__V1__Normalize *normalize,
+	struct error_text *error)
+{
+	if (normalize->n_mean != normalize->n_std)
+		return refuse(error, "Normalize: mean and std have different lengths");
+	if (normalize->n_mean != 1 && normalize->n_mean != 3)
+		return refuse(error, "Normalize: mean and std take 1 or 3 values");
+	step->kind = TRANSFORM_NORMALIZE;
+	step->values = (uint32_t)normalize->n_mean;
+	memcpy(step->mean, normalize->mean, normalize->n_mean * sizeof(float));
+	memcpy(step->std, normalize->std, normalize->n_std * sizeof(float));
+	return 0;
+}
+
+static int parse_transform(struct transform_step *step, const Stoker__V1__Transform *transform,
+	struct error_text *error)
+{
+	switch (transform->transform_case) {
+	case STOKER__V1__TRANSFORM__TRANSFORM_GRAYSCALE:
+		step->kind = TRANSFORM_GRAYSCALE;
+		step->channels = transform->grayscale->num_output_channels;
+		if (step->channels == 0)
+			step->channels = 1;
+		return 0;
+	case STOKER__V1__TRANSFORM__TRANSFORM_TO_TENSOR: step->kind = TRANSFORM_TO_TENSOR; return 0;
+	case STOKER__V1__TRANSFORM__TRANSFORM_NORMALIZE:
+		return parse_normalize(step, transform->normalize, error);
+	default:
+		return refuse(error,
+			"a transform is of a kind that this daemon does not know: is it older "
+			"than the client?");
+	}
+}
+
+static int parse_pixels(
+	struct open_request *request, const Stoker__V1__Open *open, struct error_text *error)
+{
+	switch (open->dtype) {
+	case STOKER__V1__DTYPE__DTYPE_UNSPECIFIED:
+	case STOKER__V1__DTYPE__DTYPE_F32: request->dtype = PIXEL_F32; break;
+	case STOKER__V1__DTYPE__DTYPE_U8: request->dtype = PIXEL_U8; break;
+	default: return refuse(error, "dtype must be U8 or F32");
+	}
+	switch (open->layout) {
+	case STOKER__V1__LAYOUT__LAYOUT_UNSPECIFIED:
+	case STOKER__V1__LAYOUT__LAYOUT_NCHW: request->layout = PIXEL_NCHW; break;
+	case STOKER__V1__LAYOUT__LAYOUT_NHWC: request->layout = PIXEL_NHWC; break;
+	default: return refuse(error, "layout must be NCHW or NHWC");
+	}
+	if (open->n_transforms > PROTOCOL_TRANSFORMS_MAX)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
+			"%zu transforms; at most %d are taken", open->n_transforms,
+			PROTOCOL_TRANSFORMS_MAX);
+	for (size_t i = 0; i < open->n_transforms; i++) {
+		int r = parse_transform(&request->steps[i], open->transforms[i], error);
+
+		if (r != 0)
+			return r;
+	}
+	request->step_count = open->n_transforms;
+	return 0;
+}
+
+static int parse_order(
+	struct open_request *request, const Stoker__V1__Open *open, struct error_text *error)
+{
+	struct stream_params *params = &request->params;
+	uint64_t end;
+
+	if (open->batch_size < 1 || open->batch_size > PROTOCOL_BATCH_SIZE_MAX)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
+			"batch_size %u; it must be 1 to %d", open->batch_size,
+			PROTOCOL_BATCH_SIZE_MAX);
+	params->batch_size = open->batch_size;
+	params->drop_last = open->drop_last;
+	params->order = (struct order_params){
+		.shuffle = open->shuffle,
+		.seed = open->seed,
+		.rank = open->rank,
+		.world = open->world == 0 ? 1 : open->world,
+		.shard_drop = open->shard_drop,
+	};
+	if (params->order.rank >= params->order.world)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
+			"rank %u of world %u; ranks go from 0 to world - 1", params->order.rank,
+			params->order.world);
+	params->first_epoch = open->first_epoch;
+	params->epochs = open->epochs;
+	if (__builtin_add_overflow(open->first_epoch, open->epochs, &end))
+		return refuse(error, "first_epoch + epochs does not fit into 64 bits");
+	return 0;
+}
+
+int open_request_parse(struct open_request *request, const Stoker__V1__Open *open, bool takes_fds,
+	struct error_text *error)
+{
+	int r;
+
+	memset(request, 0, sizeof(*request));
+	request->request = open->request;
+	r = parse_order(request, open, error);
+	if (r == 0)
+		r = parse_pixels(request, open, error);
+	if (r != 0)
+		return r;
+	if (open->depth > PROTOCOL_DEPTH_MAX)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
+			"depth %u; at most %d batches can be in flight", open->depth,
+			PROTOCOL_DEPTH_MAX);
+	request->depth = open->depth;
+	switch (open->payload) {
+	case STOKER__V1__PAYLOAD__PAYLOAD_UNSPECIFIED: request->is_inline = !takes_fds; break;
+	case STOKER__V1__PAYLOAD__PAYLOAD_SHARED: request->is_inline = false; break;
+	case STOKER__V1__PAYLOAD__PAYLOAD_INLINE: request->is_inline = true; break;
+	default: return refuse(error, "payload must be SHARED or INLINE");
+	}
+	if (!request->is_inline && !takes_fds)
+		return refuse(error, "shared payload needs a client that takes descriptors "
+				     "(Hello.takes_fds); ask for inline payload");
+	request->has_start = open->start != NULL;
+	if (request->has_start)
+		request->start = cursor_from_message(open->start);
+	return 0;
+}
+
+struct cursor cursor_from_message(const Stoker__V1__Cursor *message)
+{
+	return (struct cursor){
+		.epoch = message->epoch,
+		.position = message->position,
+		.order =
+			{
+				.shuffle = message->shuffle,
+				.seed = message->seed,
+				.rank = message->rank,
+				.world = message->world == 0 ? 1 : message->world,
+				.shard_drop = message->shard_drop,
+			},
+		.drop_last = message->drop_last,
+		.fingerprint = message->fingerprint,
+	};
+}
+
+void cursor_to_message(const struct cursor *cursor, Stoker__V1__Cursor *message)
+{
+	message->epoch = cursor->epoch;
+	message->position = cursor->position;
+	message->seed = cursor->order.seed;
+	message->shuffle = cursor->order.shuffle;
+	message->rank = cursor->order.rank;
+	message->world = cursor->order.world;
+	message->shard_drop = cursor->order.shard_drop;
+	message->drop_last = cursor->drop_last;
+	message->fingerprint = cursor->fingerprint;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/serve/served_stream.h"
+
+#include "daemon/util/checked.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	DEPTH_DEFAULT = 8,
+	DEPTH_DEFAULT_MIN = 2,
+};
+
+/* Without a wish of the client's, the arena stays below this many bytes. */
+#define ARENA_DEFAULT_BYTES (UINT64_C(256) << 20)
+
+/* How many slots: the client's wish, or what fits a sensible size. With --workers 0 nothing is made
+ * ahead of the client, so there is one. */
+static uint32_t choose_depth(
+	const struct service *service, const struct open_request *request, uint64_t batch_bytes)
+{
+	uint32_t depth = request->depth;
+
+	if (service->pool.target == 0)
+		return 1;
+	if (depth != 0)
+		return depth;
+	depth = DEPTH_DEFAULT;
+	while (depth > DEPTH_DEFAULT_MIN && batch_bytes > ARENA_DEFAULT_BYTES / depth)
+		depth--;
+	return depth;
+}
+
+/* Take the memory: 0 or an error code with a sentence. */
+static int make_arena(struct service *service, const struct open_request *request,
+	uint64_t row_bytes, struct arena *arena, struct error_text *error)
+{
+	struct budget *budget = &service->budget;
+	uint32_t batch_size = request->params.batch_size;
+	struct arena_geometry geometry;
+	uint64_t batch_bytes;
+	uint32_t depth;
+
+	if (!checked_mul(row_bytes, batch_size, &batch_bytes))
+		batch_bytes = UINT64_MAX;
+	/* Labels and sample numbers take at most 20 bytes a row, the rest of the message 256. */
+	if (request->is_inline && batch_bytes > FRAME_INLINE_MAX - 256 - 20 * (uint64_t)batch_size)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_LIMIT,
+			"a batch of %" PRIu64
+			" bytes is too large for inline payload (%d bytes): use "
+			"shared payload or a smaller batch size",
+			batch_bytes, FRAME_INLINE_MAX);
+	depth = choose_depth(service, request, batch_bytes);
+	if (arena_geometry_init(&geometry, depth, batch_size, row_bytes) < 0)
+		geometry.bytes = UINT64_MAX;
+	if (!budget_take(budget, geometry.bytes))
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_MEMORY,
+			"this stream needs %" PRIu64
+			" bytes of shared memory (%u batches of %u samples), "
+			"but only %" PRIu64 " of %" PRIu64
+			" are left: lower depth or batch size, or raise "
+			"memory in the daemon's configuration",
+			geometry.bytes, depth, batch_size, budget_left(budget), budget->limit);
+	if (arena_create(arena, &geometry) < 0) {
+		budget_give(budget, geometry.bytes);
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_MEMORY,
+			"shared memory cannot be made: %s", strerror(errno));
+	}
+	return 0;
+}
+
+static int check_order(const struct stream_params *params, struct error_text *error)
+{
+	if (params->order.samples > ORDER_SAMPLES_MAX)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
+			"the data set has %" PRIu64 " samples; at most %" PRIu64 " can be ordered",
+			params->order.samples, (uint64_t)ORDER_SAMPLES_MAX);
+	if (stream_epoch_batches(params) == 0)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
+			"an epoch would have no batch: rank %u of %u gets %" PRIu64
+			" samples, the batch size is %u%s: choose a smaller batch size or world",
+			params->order.rank, params->order.world, order_length(&params->order),
+			params->batch_size, params->drop_last ? " with drop_last" : "");
+	return 0;
+}
+
+static int start_at(
+	struct stream *stream, const struct open_request *request, struct error_text *error)
+{
+	const struct cursor *start = &request->start;
+	struct cursor own = stream_cursor_origin(&stream->params);
+
+	if (!request->has_start)
+		return 0;
+	if (cursor_check(start, &own, error) != 0 ||
+		stream_seek(stream, start->epoch, start->position, error) != 0)
+		return STOKER__V1__ERROR_CODE__ERROR_CURSOR;
+	return 0;
+}
+
+static void fill_source(struct served_stream *served, const struct transform_plan *plan)
+{
+	struct pool_stream *source = &served->stream.source;
+
+	source->attach.kind = JOB_ATTACH;
+	source->attach.stream = served->service->next_stream_id++;
+	source->attach.geometry = served->stream.arena.geometry;
+	source->attach.plan = *plan;
+	source->fds[0] = served->stream.arena.fd;
+	source->fds[1] = served->dataset->index_fd;
+	source->fds[2] = served->dataset->data_fd;
+}
+
+/* Fill in everything but the population of the memory: 0 or an error code. */
+static int build(struct served_stream *served, const struct open_request *request,
+	const struct stream_params *params, struct error_text *error)
+{
+	const struct index_header *header = served->dataset->index.header;
+	struct transform_source source = {header->width, header->height, header->channels};
+	struct arena arena = ARENA_NULL;
+	struct transform_plan plan;
+	int r = check_order(params, error);
+
+	if (r != 0)
+		return r;
+	if (transform_compile(&plan, &source, request->steps, request->step_count, request->dtype,
+		    request->layout, error) != 0)
+		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
+	r = make_arena(served->service, request, plan.row_bytes, &arena, error);
+	if (r != 0)
+		return r;
+	if (stream_init_consume_arena(&served->stream, params, &arena) < 0) {
+		budget_give(&served->service->budget, arena.geometry.bytes);
+		arena_finish(&arena);
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory");
+	}
+	fill_source(served, &plan);
+	return start_at(&served->stream, request, error);
+}
+
+int served_stream_create(struct service *service, const struct open_request *request,
+	struct dataset *dataset, struct served_stream **created, struct error_text *error)
+{
+	struct served_stream *served = calloc(1, sizeof(*served));
+	struct stream_params params = request->params;
+	int r;
+
+	if (served == NULL)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory");
+	served->service = service;
+	served->dataset = dataset_ref(dataset);
+	served->is_inline = request->is_inline;
+	served->stream.arena = (struct arena)ARENA_NULL;
+	params.order.samples = dataset->index.header->samples;
+	params.fingerprint = dataset->index.fingerprint;
+	r = build(served, request, &params, error);
+	if (r != 0) {
+		served_stream_destroy(served);
+		return r;
+	}
+	*created = served;
+	return 0;
+}
+
+void served_stream_destroy(struct served_stream *stream)
+{
+	uint64_t bytes = stream->stream.arena.geometry.bytes;
+
+	if (stream->stream.arena.fd >= 0)
+		budget_give(&stream->service->budget, bytes);
+	stream_finish(&stream->stream);
+	dataset_unref(stream->dataset);
+	free(stream);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "daemon/serve/open_request.h"
+#include "daemon/serve/service.h"
+
+/* A stream with what it keeps alive: its data set, and its share of the memory budget. */
+struct served_stream {
+	struct stream stream; /* first: the pool's callbacks get this pointer */
+	struct service *service;
+	struct dataset *dataset; /* referenced */
+	uint32_t client_id;      /* its number on its connection */
+	bool is_inline;
+	bool releasing; /* given to pool_release_stream */
+};
+
+/* Check a request against its data set, which must be READY, and make the stream for it. Its memory
+ * is reserved but not yet populated (arena_populate, off the loop). 0, or a positive
+ * Stoker__V1__ErrorCode with a sentence. */
+int served_stream_create(struct service *service, const struct open_request *request,
+	struct dataset *dataset, struct served_stream **created, struct error_text *error);
+
+/* Free a stream that is not, or no longer, in the schedule, and give its memory back. */
+void served_stream_destroy(struct served_stream *stream);

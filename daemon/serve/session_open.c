@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/serve/session.h"
+
+#include "daemon/serve/open_request.h"
+#include "daemon/serve/served_stream.h"
+#include "daemon/util/escape.h"
+#include "daemon/util/ownership.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * An Open on its way: it waits for its data set to be indexed, then for its memory to be populated,
+ * which happens in a thread of libuv's, and becomes a stream.
+ */
+struct opening {
+	struct dataset_waiter waiter; /* first: callbacks get this pointer */
+	uv_work_t work;
+	struct session *session; /* NULL when the client is gone while the thread works */
+	struct opening *next;
+	struct open_request request;
+	struct dataset *dataset; /* referenced */
+	struct served_stream *stream;
+	bool populating;
+	int populated;    /* 0 or -errno, from the thread */
+	uint64_t told_ns; /* when the client last heard of progress */
+};
+
+static void opening_destroy(struct opening *opening)
+{
+	if (opening->session != NULL) {
+		struct opening **link = &opening->session->openings;
+
+		while (*link != opening)
+			link = &(*link)->next;
+		*link = opening->next;
+	}
+	dataset_cancel(&opening->waiter);
+	if (opening->stream != NULL)
+		served_stream_destroy(opening->stream);
+	dataset_unref(opening->dataset);
+	free(opening);
+}
+
+static void fail(struct opening *opening, Stoker__V1__ErrorCode code, const char *text)
+{
+	struct session *session = opening->session;
+	uint32_t request = opening->request.request;
+
+	opening_destroy(opening);
+	if (session == NULL)
+		return;
+	session->stream_count--;
+	session_refuse(session, code, request, 0, text);
+}
+
+void session_cancel_openings(struct session *session)
+{
+	struct opening *opening, *next;
+
+	for (opening = session->openings; opening != NULL; opening = next) {
+		next = opening->next;
+		if (opening->populating) {
+			opening->session = NULL; /* on_populated cleans up */
+			dataset_cancel(&opening->waiter);
+		} else {
+			opening_destroy(opening);
+		}
+	}
+	session->openings = NULL;
+}
+
+/* ---- the last step: the stream exists ---- */
+
+static void send_opened(
+	struct session *session, const struct served_stream *served, uint32_t request, int fd)
+{
+	const struct stream *stream = &served->stream;
+	const struct transform_plan *plan = &stream->source.attach.plan;
+	const struct arena_geometry *geometry = &stream->arena.geometry;
+	Stoker__V1__Opened opened = STOKER__V1__OPENED__INIT;
+	uint32_t nchw[3] = {plan->channels, plan->height, plan->width};
+	uint32_t nhwc[3] = {plan->height, plan->width, plan->channels};
+
+	opened.request = request;
+	opened.stream = served->client_id;
+	opened.n_shape = 3;
+	opened.shape = plan->layout == PIXEL_NCHW ? nchw : nhwc;
+	opened.dtype = plan->dtype == PIXEL_U8 ? STOKER__V1__DTYPE__DTYPE_U8
+					       : STOKER__V1__DTYPE__DTYPE_F32;
+	opened.layout = plan->layout == PIXEL_NCHW ? STOKER__V1__LAYOUT__LAYOUT_NCHW
+						   : STOKER__V1__LAYOUT__LAYOUT_NHWC;
+	opened.payload = served->is_inline ? STOKER__V1__PAYLOAD__PAYLOAD_INLINE
+					   : STOKER__V1__PAYLOAD__PAYLOAD_SHARED;
+	opened.dataset_samples = stream->params.order.samples;
+	opened.epoch_samples = stream->order.length;
+	opened.epoch_batches = stream_epoch_batches(&stream->params);
+	opened.classes = served->dataset->index.header->classes;
+	opened.depth = geometry->slots;
+	opened.fingerprint = stream->params.fingerprint;
+	opened.row_bytes = geometry->row_bytes;
+	if (!served->is_inline) {
+		opened.slots = geometry->slots;
+		opened.arena_bytes = geometry->bytes;
+		opened.slots_offset = geometry->slots_offset;
+		opened.slot_stride = geometry->slot_stride;
+		opened.tensor_offset = geometry->tensor_offset;
+	}
+	session_send(session, &SERVER_MESSAGE(OPENED, opened, &opened), fd);
+}
+
+static void become_stream(struct opening *opening)
+{
+	struct session *session = opening->session;
+	struct served_stream *served = opening->stream;
+	_cleanup_fd_ int fd = served->is_inline ? -1 : arena_open_readonly(&served->stream.arena);
+	uint32_t request = opening->request.request;
+	unsigned entry = 0;
+
+	if (fd < 0 && !served->is_inline) {
+		fail(opening, STOKER__V1__ERROR_CODE__ERROR_INTERNAL,
+			"the shared memory cannot be opened for the client: is /proc mounted?");
+		return;
+	}
+	while (session->streams[entry] != NULL)
+		entry++;
+	served->client_id = ++session->last_stream_id;
+	served->stream.owner = session;
+	session->streams[entry] = served;
+	if (service_add_stream(session->service, served) < 0) {
+		session->streams[entry] = NULL;
+		fail(opening, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory");
+		return;
+	}
+	opening->stream = NULL;
+	opening_destroy(opening);
+	send_opened(session, served, request, fd);
+	session_pump(session);
+}
+
+/* ---- memory ---- */
+
+static void populate(uv_work_t *work)
+{
+	struct opening *opening = work->data;
+	const struct arena *arena = &opening->stream->stream.arena;
+
+	opening->populated = arena_populate(arena->fd, arena->geometry.bytes);
+}
+
+static void on_populated(uv_work_t *work, int status)
+{
+	struct opening *opening = work->data;
+	char text[ERROR_TEXT_MAX];
+
+	opening->populating = false;
+	if (opening->session == NULL) {
+		opening_destroy(opening);
+		return;
+	}
+	if (status < 0 || opening->populated < 0) {
+		snprintf(text, sizeof(text),
+			"%" PRIu64
+			" bytes of shared memory cannot be had: %s; lower depth or batch size",
+			opening->stream->stream.arena.geometry.bytes,
+			strerror(status < 0 ? -status : -opening->populated));
+		fail(opening, STOKER__V1__ERROR_CODE__ERROR_MEMORY, text);
+		return;
+	}
+	arena_write_header(&opening->stream->stream.arena);
+	become_stream(opening);
+}
+
+static void proceed(struct opening *opening)
+{
+	struct error_text error = {""};
+	int r = served_stream_create(opening->session->service, &opening->request, opening->dataset,
+		&opening->stream, &error);
+
+	if (r != 0) {
+		fail(opening, (Stoker__V1__ErrorCode)r, error.text);
+		return;
+	}
+	opening->work.data = opening;
+	opening->populating = true;
+	r = uv_queue_work(opening->session->service->loop, &opening->work, populate, on_populated);
+	if (r < 0) {
+		opening->populating = false;
+		fail(opening, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, uv_strerror(r));
+	}
+}
+
+static void send_indexing(struct opening *opening, uint64_t samples)
+{
+	Stoker__V1__Indexing indexing = STOKER__V1__INDEXING__INIT;
+
+	indexing.request = opening->request.request;
+	indexing.samples = samples;
+	opening->told_ns = uv_hrtime();
+	session_send(opening->session, &SERVER_MESSAGE(INDEXING, indexing, &indexing), -1);
+}
+
+static void on_progress(struct dataset_waiter *waiter, uint64_t samples)
+{
+	struct opening *opening = (struct opening *)waiter;
+
+	if (uv_hrtime() - opening->told_ns >= 1000000000u)
+		send_indexing(opening, samples);
+}
+
+static void on_dataset(struct dataset_waiter *waiter)
+{
+	struct opening *opening = (struct opening *)waiter;
+	char text[ERROR_TEXT_MAX + 96];
+
+	if (opening->dataset->state == DATASET_STATE_READY) {
+		proceed(opening);
+		return;
+	}
+	snprintf(text, sizeof(text), "data set %s: %s", opening->dataset->name,
+		opening->dataset->error.text);
+	fail(opening, STOKER__V1__ERROR_CODE__ERROR_DATASET, text);
+}
+
+/* ---- the request comes in ---- */
+
+static void refuse_unknown(struct session *session, const Stoker__V1__Open *open)
+{
+	const struct catalog *catalog = &session->service->catalog;
+	char text[ERROR_TEXT_MAX];
+	int used = snprintf(text, sizeof(text), "no data set is called \"%s\"; ",
+		escape_bytes(open->dataset.data, open->dataset.len).text);
+
+	if (catalog->count == 0)
+		snprintf(text + used, sizeof(text) - (size_t)used,
+			"this daemon serves none: start it with --dataset NAME=PATH");
+	else
+		used += snprintf(text + used, sizeof(text) - (size_t)used, "there is");
+	for (size_t i = 0; i < catalog->count && used < (int)sizeof(text) - 80; i++)
+		used += snprintf(text + used, sizeof(text) - (size_t)used, "%s %s",
+			i > 0 ? "," : "", catalog->datasets[i]->name);
+	session_refuse(
+		session, STOKER__V1__ERROR_CODE__ERROR_UNKNOWN_DATASET, open->request, 0, text);
+}
+
+void session_handle_open(struct session *session, const Stoker__V1__Open *open)
+{
+	struct dataset *dataset =
+		catalog_find(&session->service->catalog, open->dataset.data, open->dataset.len);
+	struct error_text error = {""};
+	struct opening *opening;
+	int r;
+
+	if (session->stream_count >= PROTOCOL_STREAMS_MAX) {
+		error_set(&error, 0,
+			"this connection has %d streams already; open another connection",
+			PROTOCOL_STREAMS_MAX);
+		session_refuse(
+			session, STOKER__V1__ERROR_CODE__ERROR_LIMIT, open->request, 0, error.text);
+		return;
+	}
+	if (dataset == NULL) {
+		refuse_unknown(session, open);
+		return;
+	}
+	opening = calloc(1, sizeof(*opening));
+	r = opening == NULL
+		    ? error_set(&error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory")
+		    : open_request_parse(&opening->request, open, session->takes_fds, &error);
+	if (r != 0) {
+		free(opening);
+		session_refuse(session, (Stoker__V1__ErrorCode)r, open->request, 0, error.text);
+		return;
+	}
+	opening->session = session;
+	opening->next = session->openings;
+	session->openings = opening;
+	session->stream_count++;
+	opening->dataset = dataset_ref(dataset);
+	opening->waiter.progress = on_progress;
+	opening->waiter.done = on_dataset;
+	if (dataset->state == DATASET_STATE_READY) {
+		proceed(opening);
+		return;
+	}
+	send_indexing(opening, dataset->found);
+	if (!session->closing)
+		dataset_wait(dataset, &opening->waiter);
+}
