@@ -85,7 +85,9 @@ static int take_closed(struct stoker *stoker, const Stoker__V1__Closed *closed)
 {
 	struct stoker_stream *stream = stream_find(stoker, closed->stream);
 
-	if (!stream || !stream->closed)
+	if (!stream) /* it had ended by an Error when our Close came */
+		return 1;
+	if (!stream->closed)
 		return unexpected(stoker, "Closed for a stream that was not being closed");
 	stream_destroy(stream);
 	return 1;
@@ -93,7 +95,7 @@ static int take_closed(struct stoker *stoker, const Stoker__V1__Closed *closed)
 
 static void end_stream(struct stoker_stream *stream, const char *text)
 {
-	if (stream->closed) { /* its Close is ignored by the daemon: no Closed follows */
+	if (stream->closed) { /* nothing but the answer to our Close can follow */
 		stream_destroy(stream);
 		return;
 	}

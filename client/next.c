@@ -109,6 +109,15 @@ void stream_free_batches(struct stoker_stream *stream)
 	stream->held = 0;
 }
 
+/* Is this the last batch of its epoch? A seek may have begun anywhere, so the step does not tell. */
+static bool ends_epoch(const struct stoker_stream *stream, const struct stoker_cursor *after)
+{
+	uint64_t samples = stream->info.epoch_samples;
+	uint64_t least = after->drop_last ? stream->info.batch_size : 1;
+
+	return after->position >= samples || samples - after->position < least;
+}
+
 /* Return the first queued event, or STOKER_AGAIN. */
 static int take_event(struct stoker_stream *stream, struct stoker_batch **batch)
 {
@@ -122,7 +131,7 @@ static int take_event(struct stoker_stream *stream, struct stoker_batch **batch)
 		return STOKER_EPOCH_END;
 	}
 	stream->held++;
-	stream->end_due = event.batch->public.step + 1 == stream->info.epoch_batches;
+	stream->end_due = ends_epoch(stream, &event.batch->public.cursor);
 	*batch = &event.batch->public;
 	return STOKER_BATCH;
 }

@@ -104,8 +104,9 @@ static int parse_values(
 		if (!scan_take(scanner, ',') && scan_peek(scanner) != close)
 			return scan_expected(scanner, close == ')' ? "',' or ')'" : "',' or ']'");
 	}
-	if (values->count == 0)
-		return scan_error(scanner, open, "%s needs at least one value", parameter);
+	if (values->count != 1 && values->count != TRANSFORM_TEXT_VALUES_MAX)
+		return scan_error(scanner, open, "%s has %zu values; images have 1 or %d channels",
+			parameter, values->count, TRANSFORM_TEXT_VALUES_MAX);
 	return 0;
 }
 
@@ -196,13 +197,11 @@ static int parse_arguments(struct scanner *scanner, const struct signature *sign
 	return 0;
 }
 
-static int check_step(struct scanner *scanner, size_t at, const struct transform_text_step *step)
+/* One value stands for all channels, so it can be repeated until both lists are of one length. */
+static void repeat_value(struct transform_text_values *values, size_t count)
 {
-	if (step->kind == TRANSFORM_TEXT_NORMALIZE && step->mean.count > 1 && step->std.count > 1 &&
-		step->mean.count != step->std.count)
-		return scan_error(scanner, at, "mean has %zu values and std has %zu",
-			step->mean.count, step->std.count);
-	return 0;
+	while (values->count < count)
+		values->values[values->count++] = values->values[0];
 }
 
 static int unknown_name(struct scanner *scanner, struct token name)
@@ -261,10 +260,10 @@ static int parse_step(struct scanner *scanner, struct token name)
 			continue;
 		step.kind = signatures[i].kind;
 		r = parse_arguments(scanner, &signatures[i], &step);
-		if (r == 0)
-			r = check_step(scanner, name.at, &step);
 		if (r < 0)
 			return r;
+		repeat_value(&step.mean, step.std.count);
+		repeat_value(&step.std, step.mean.count);
 		if (pipeline->count == PROTOCOL_TRANSFORMS_MAX)
 			return scan_error(scanner, name.at, "more than %d transforms",
 				PROTOCOL_TRANSFORMS_MAX);

@@ -28,14 +28,14 @@ enum transform_text_kind {
 };
 
 struct transform_text_values {
-	size_t count; /* 1..TRANSFORM_TEXT_VALUES_MAX */
+	size_t count; /* 1 or TRANSFORM_TEXT_VALUES_MAX */
 	float values[TRANSFORM_TEXT_VALUES_MAX];
 };
 
 struct transform_text_step {
 	enum transform_text_kind kind;
 	uint32_t channels;                      /* Grayscale: 1 or 3 */
-	struct transform_text_values mean, std; /* Normalize: finite; std is not 0 */
+	struct transform_text_values mean, std; /* Normalize: of one length, finite; std is not 0 */
 };
 
 struct transform_text {

@@ -45,7 +45,7 @@ static void the_request_carries_all_options(void **state)
 		open->transforms[1]->transform_case, STOKER__V1__TRANSFORM__TRANSFORM_TO_TENSOR);
 	assert_int_equal(open->transforms[2]->normalize->n_mean, 3);
 	assert_true(open->transforms[2]->normalize->mean[1] == 0.25f);
-	assert_int_equal(open->transforms[2]->normalize->n_std, 1);
+	assert_int_equal(open->transforms[2]->normalize->n_std, 3);
 	assert_int_equal(open->dtype, STOKER__V1__DTYPE__DTYPE_F32);
 	assert_int_equal(open->layout, STOKER__V1__LAYOUT__LAYOUT_NHWC);
 	assert_true(open->shuffle && open->shard_drop && open->drop_last);
@@ -310,6 +310,8 @@ static void a_stream_may_end_while_it_is_closed(void **state)
 	other = open_inline(&fixture, 3, 8);
 	assert_ptr_equal(fixture.stoker->streams, other);
 	assert_null(other->next);
+	say_closed(&fixture, 2, 7); /* crossed the Error */
+	assert_int_equal(client_step(fixture.stoker, 0), 1);
 	fixture_finish(&fixture);
 }
 

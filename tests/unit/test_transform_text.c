@@ -74,6 +74,14 @@ static void arguments_are_read(void **state)
 	assert_true(pipeline.steps[1].mean.values[0] == 0.5f);
 	assert_true(pipeline.steps[1].std.values[0] == 2.0f);
 	assert_true(pipeline.steps[2].mean.values[0] == 0.0f);
+
+	/* one value for all channels */
+	pipeline = parse("Normalize((0.5,), (1, 2, 3)), Normalize([1, 2, 3], 4)");
+	assert_int_equal(pipeline.steps[0].mean.count, 3);
+	assert_true(pipeline.steps[0].mean.values[2] == 0.5f);
+	assert_true(pipeline.steps[0].std.values[2] == 3.0f);
+	assert_int_equal(pipeline.steps[1].std.count, 3);
+	assert_true(pipeline.steps[1].std.values[1] == 4.0f);
 }
 
 static void numbers_are_those_of_python(void **state)
@@ -161,9 +169,9 @@ static void errors_show_the_place(void **state)
 		{"Normalize(std=1)", 1, 16, "needs mean"},
 		{"Normalize(0, 1, mean=0)", 1, 17, "mean is given twice"},
 		{"Normalize(mean=0, 1)", 1, 19, "cannot follow"},
-		{"Normalize((), 1)", 1, 11, "at least one value"},
+		{"Normalize((), 1)", 1, 11, "mean has 0 values; images have 1 or 3 channels"},
 		{"Normalize((1,2,3,4), 1)", 1, 18, "more values"},
-		{"Normalize((1,2), (1,2,3))", 1, 1, "mean has 2 values and std has 3"},
+		{"Normalize(1, [1,2])", 1, 14, "std has 2 values"},
 		{"Normalize((0.5,), (0,))", 1, 20, "must not be 0"},
 		{"Normalize((0.5,), 1e-46)", 1, 19, "must not be 0"},
 		{"Normalize(1e39, 1)", 1, 11, "too large"},
