@@ -182,11 +182,10 @@ static int read_dir(struct folder_walk *walk, size_t i)
 	if (r > 0)
 		r = read_entries(walk, fd, path, false);
 	if (r == 0)
-		r = name_sort(walk->dirs + dirs, walk->dirs_count - dirs, sizeof(*walk->dirs),
-			walk->text);
+		r = name_sort(walk->dirs, dirs, walk->dirs_count, sizeof(*walk->dirs), walk->text);
 	if (r == 0)
-		r = name_sort(walk->files + files, walk->files_count - files, sizeof(*walk->files),
-			walk->text);
+		r = name_sort(
+			walk->files, files, walk->files_count, sizeof(*walk->files), walk->text);
 	if (r < 0)
 		return failed(walk, walk->text + path, r);
 	walk->dirs[i].first = files;
@@ -229,7 +228,7 @@ static int walk_class(struct folder_walk *walk, const char *name, int32_t label)
 	for (size_t i = 0; r == 0 && i < walk->dirs_count; i++)
 		r = read_dir(walk, i);
 	if (r == 0)
-		r = name_sort(walk->dirs, walk->dirs_count, sizeof(*walk->dirs), walk->text);
+		r = name_sort(walk->dirs, 0, walk->dirs_count, sizeof(*walk->dirs), walk->text);
 	for (size_t i = 0; r == 0 && i < walk->dirs_count; i++)
 		r = emit_dir(walk, &walk->dirs[i], label);
 	return r < 0 ? failed(walk, name, r) : r;
@@ -251,7 +250,7 @@ static int find_classes(struct folder_walk *walk)
 	if (r > 0)
 		r = read_entries(walk, walk->root_fd, 0, true);
 	if (r == 0)
-		r = name_sort(walk->dirs, walk->dirs_count, sizeof(*walk->dirs), walk->text);
+		r = name_sort(walk->dirs, 0, walk->dirs_count, sizeof(*walk->dirs), walk->text);
 	if (r != 0)
 		return r < 0 ? failed(walk, "", r) : r;
 

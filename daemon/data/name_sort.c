@@ -33,14 +33,15 @@ static void merge(const uint8_t *from, const uint8_t *middle, const uint8_t *end
 	memcpy(to + (middle - left), right, (size_t)(end - right));
 }
 
-int name_sort(void *elements, size_t count, size_t size, const char *text)
+int name_sort(void *array, size_t first, size_t count, size_t size, const char *text)
 {
 	_cleanup_free_ uint8_t *scratch = NULL;
-	uint8_t *from = elements, *to;
-	size_t bytes = count * size;
+	uint8_t *elements, *from, *to;
+	size_t bytes = (count - first) * size;
 
-	if (count < 2)
+	if (count - first < 2)
 		return 0;
+	from = elements = (uint8_t *)array + first * size;
 	to = scratch = malloc(bytes);
 	if (!scratch)
 		return -ENOMEM;
