@@ -6,6 +6,10 @@
 #include <string.h>
 #include <zlib.h>
 
+#ifdef NDEBUG
+#error "the target needs assert"
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
