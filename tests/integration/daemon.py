@@ -119,6 +119,7 @@ class Daemon:
         self.own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix='stk.', dir='/tmp'))
         self.socket_path = Path(socket_path or self.directory / 's')
+        self.directory.chmod(0o755)  # a daemon of another user reads its config here
         self.config_path = self.directory / 'stokerd.conf'
         self.config_path.write_text(config)
         self.killed = False
@@ -222,7 +223,8 @@ class Daemon:
             assert not SANITIZER.search(text), text
             if not self.killed:
                 assert self.process.returncode == 0, f'exit {self.process.returncode}:\n{text}'
-                assert not self.socket_path.exists(), 'the socket is still there'
+                for path in (self.socket_path, Path(f'{self.socket_path}.lock')):
+                    assert not path.exists(), f'{path} is still there'
             assert not self.left_behind(), f'processes left: {self.left_behind()}\n{text}'
         finally:
             if self.process.poll() is None:

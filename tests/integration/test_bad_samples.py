@@ -103,12 +103,9 @@ def test_bad_sample(start_daemon, folder, grey_folder, spoil, workers):
         for payload in (pb.PAYLOAD_SHARED, pb.PAYLOAD_INLINE):
             stream = client.open('bad', transforms=FLOAT, batch_size=4, payload=payload)
             error = check_stream_ends(stream, 'class1/25.png')
-            # The stream has ended: its number means nothing any more; a late Release is ignored.
+            # The stream has ended; a Release or Close that crossed the Error does no harm.
             client.send(release=pb.Release(stream=stream.id, slot=0, generation=1))
-            with pytest.raises(ServerError) as caught:
-                stream.close()
-            assert caught.value.code == pb.ERROR_UNKNOWN_STREAM
-            stream.unmap()
+            stream.close()
         assert len(error.text) > len('class1/25.png') + 20, 'no reason given'
         assert len(all_rows(good)[2]) == 300
         assert len(all_rows(other.open('good', transforms=FLOAT))[2]) == 300

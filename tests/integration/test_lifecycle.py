@@ -206,7 +206,6 @@ def test_own_instance_of_a_user(start_daemon, new_daemon, grey_folder, scratch):
     os.chmod(run, 0o700)
     daemon = new_daemon({'train': grey_folder}, wrapper=AS_NOBODY, socket_path='inherited',
                         env={'XDG_RUNTIME_DIR': run})
-    os.chmod(daemon.directory, 0o755)
     daemon.socket_path = daemon.directory / 'unused'
     daemon.start()
     with Client(f'{run}/stoker/stoker.sock') as client:

@@ -186,15 +186,25 @@ def test_release_after_the_end_is_ignored(daemon):
         assert client.status().clients == 2
 
 
-@pytest.mark.parametrize('kind', ['seek', 'close'])
-def test_unknown_stream(daemon, kind):
+@pytest.mark.parametrize('kind', ['seek', 'close', 'release'])
+def test_a_stream_that_never_was(daemon, kind):
     with raw(daemon, hello=True) as client:
         message = {'seek': pb.Seek(request=3, stream=99, cursor=pb.Cursor(world=1)),
-                   'close': pb.Close(request=3, stream=99)}[kind]
+                   'close': pb.Close(request=3, stream=99), 'release': pb.Release(stream=99)}[kind]
         client.send(**{kind: message})
+        assert client.final_error().code == pb.ERROR_PROTOCOL
+
+
+def test_a_stream_that_has_ended(daemon):
+    """Requests may cross its end on their way: Seek is refused, Close is answered again."""
+    with raw(daemon, hello=True) as client:
+        stream = client.open('train', dtype=pb.DTYPE_U8)
+        cursor = stream.next().cursor
+        stream.close()
         with pytest.raises(ServerError) as caught:
-            client.answer(3, 'nothing')
+            stream.seek(cursor)
         assert caught.value.code == pb.ERROR_UNKNOWN_STREAM and not caught.value.closing
+        stream.close()
         client.status()
 
 
