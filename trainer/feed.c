@@ -14,7 +14,8 @@ int feed_open(struct feed *feed, struct stoker *stoker, const struct stoker_opti
 	int r = stoker_open(stoker, options, &feed->stream);
 
 	if (r < 0)
-		return problem_set(problem, r, "%s", stoker_message(stoker));
+		return problem_set(
+			problem, r, "data set %s: %s", options->dataset, stoker_message(stoker));
 	feed->stoker = stoker;
 	feed->info = stoker_stream_info(feed->stream);
 	/* One batch must stay with the daemon, or nothing more could come. */

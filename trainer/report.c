@@ -20,6 +20,8 @@ void report_init(struct report *report, bool json, uint64_t epochs)
 		.bar = !json && isatty(STDOUT_FILENO),
 		.epochs = epochs,
 	};
+	/* Whoever reads the lines through a pipe wants each when it is written. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
 static void clear_bar(struct report *report)

@@ -38,6 +38,7 @@ static int open_train(struct training *training)
 {
 	const struct options *options = training->options;
 	struct stoker_options stream;
+	int r;
 
 	common_options(training, &stream);
 	stream.dataset = options->dataset;
@@ -49,7 +50,11 @@ static int open_train(struct training *training)
 	stream.drop_last = options->drop_last;
 	stream.epochs = options->epochs;
 	stream.start = training->resumed ? &training->checkpoint.cursor : NULL;
-	return feed_open(&training->train, training->stoker, &stream, &training->problem);
+	r = feed_open(&training->train, training->stoker, &stream, &training->problem);
+	if (r == -ESTALE && training->resumed)
+		return problem_set(&training->problem, r, "%s: not of this run: data set %s: %s",
+			options->checkpoint, options->dataset, stoker_message(training->stoker));
+	return r;
 }
 
 /* One pass of this stream validates one epoch. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker-train learns what torch learns: the same losses from the same weights and batches."""
 
+import functools
 import json
 import struct
 import subprocess
@@ -69,6 +70,7 @@ def test_steps(tmp_path, inputs, hidden, classes, rate):
     assert expected[-1] < 0.9 * expected[0], 'the batches can be learned'
 
 
+@functools.lru_cache
 def torch_run(folder, seed, epochs, rate, world=1, rank=0):
     """What a torchvision user writes: ImageFolder, DistributedSampler, DataLoader."""
     torchvision = pytest.importorskip('torchvision', reason='torchvision is not installed')
