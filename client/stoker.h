@@ -33,7 +33,8 @@
  * keeps no global state, writes nothing to the terminal and never raises SIGPIPE.
  *
  * Functions return 0 or a positive result, or a negative errno; stoker_message() then has a sentence
- * that names the object and the way out. After -EPIPE, -ECONNRESET, -EBADMSG the connection is dead.
+ * that names the object and the way out. After -ECONNRESET, -ESHUTDOWN, -EBADMSG and -EMFILE the
+ * connection is dead: every further call returns the same, and batches in hand stay readable.
  */
 #ifdef __cplusplus
 extern "C" {
@@ -70,7 +71,8 @@ STOKER_API void stoker_destroy(struct stoker *stoker);
 /* Connect to `socket` (NULL: $STOKER_SOCKET, else $XDG_RUNTIME_DIR/stoker/stoker.sock if it exists,
  * else /run/stoker/stoker.sock) and greet the daemon under `name` (at most 64 bytes; NULL: the
  * program's name). Waits up to 10 s for the answer. -ENOENT, -ECONNREFUSED: no daemon; -EACCES;
- * -ENAMETOOLONG: over 107 bytes; -EPROTONOSUPPORT: the daemon speaks another version. */
+ * -ENAMETOOLONG: over 107 bytes; -EPROTONOSUPPORT: the daemon speaks another version; -EUSERS: it has
+ * too many clients; -ETIMEDOUT; -EISCONN. After a failure the same object can try again. */
 STOKER_API int stoker_connect(struct stoker *stoker, const char *socket, const char *name);
 
 /* The last error in words, "" at first. Valid until the next call on `stoker`. */
@@ -112,7 +114,8 @@ struct stoker_options {
 	uint32_t depth;       /* 0 = the daemon's choice of batches in flight */
 	int payload;          /* 0 = shared where possible; or enum stoker_payload */
 	const struct stoker_cursor *start; /* NULL, or go on here */
-	/* Called about every second while the data set is being indexed; may be NULL. */
+	/* Called about every second while the data set is being indexed; may be NULL. It must not
+	 * call this library. */
 	void (*indexing)(uint64_t samples, void *data);
 	void *indexing_data;
 };
@@ -140,7 +143,8 @@ struct stoker_info {
 /* Open a stream and wait for the answer; while the data set is being indexed the wait goes on, else
  * it ends after 30 s with -ETIMEDOUT. -ENOENT: no such data set; -EINVAL: an option is out of range
  * or the transforms do not parse or fit; -ENOMEM: the arena does not fit into the daemon's memory;
- * -ENODATA: the data set cannot be indexed; -ESTALE: the cursor belongs elsewhere; -EUSERS: limits. */
+ * -ENODATA: the data set cannot be indexed; -ESTALE: the cursor belongs elsewhere; -EUSERS: limits;
+ * -EMFILE: no descriptor is left for the shared memory. */
 STOKER_API int stoker_open(
 	struct stoker *stoker, const struct stoker_options *options, struct stoker_stream **stream);
 
@@ -175,11 +179,13 @@ struct stoker_batch {
 STOKER_API int stoker_next(
 	struct stoker_stream *stream, int timeout_ms, struct stoker_batch **batch);
 
-/* Give a batch back. Its memory may be refilled from now on. Never fails: a dead connection shows at
- * the next stoker_next. */
+/* Give a batch back. Its memory may be refilled from now on. NULL is fine. Never fails: a dead
+ * connection shows at the next stoker_next. */
 STOKER_API void stoker_release(struct stoker_batch *batch);
 
-/* Go on at `cursor`: batches not yet returned are dropped. */
+/* Go on at `cursor`: batches not yet returned are dropped; those in hand stay valid and must still be
+ * released. -ESTALE: the cursor belongs elsewhere, and the stream stays where it is; -EIO: the stream
+ * has ended by an error; -ETIMEDOUT after 30 s. */
 STOKER_API int stoker_seek(struct stoker_stream *stream, const struct stoker_cursor *cursor);
 
 /* ---- looking at the daemon ---- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/client_fixture.h"
 
+#include <sys/resource.h>
+
 /* Opening, checking of the shared memory, closing. */
 
 static void the_request_carries_all_options(void **state)
@@ -261,6 +263,32 @@ static void shapes_cannot_overflow(void **state)
 	refuse(&opened, -1);
 }
 
+/* With no descriptor left, the kernel drops the one that comes. */
+static void the_descriptor_limit_is_explained(void **state)
+{
+	struct fixture fixture = fixture_create();
+	Stoker__V1__Opened opened = make_opened(1, 1, STOKER__V1__PAYLOAD__PAYLOAD_SHARED);
+	struct stoker_options options = make_options();
+	int fd = make_arena(ARENA_BYTES, ALL_SEALS), lowest;
+	struct stoker_stream *stream;
+	struct rlimit before, limit;
+
+	(void)state;
+	SAY(&fixture, OPENED, opened, &opened, fd);
+	close(fd);
+	lowest = dup(STDIN_FILENO);
+	close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = lowest;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	message_has(&fixture, "ulimit -n");
+	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EMFILE);
+	fixture_finish(&fixture);
+}
+
 /* ---- closing ---- */
 
 static void late_messages_for_a_closed_stream_are_ignored(void **state)
@@ -363,6 +391,7 @@ int main(void)
 		cmocka_unit_test(unsafe_memory_is_refused),
 		cmocka_unit_test(wrong_geometry_is_refused),
 		cmocka_unit_test(shapes_cannot_overflow),
+		cmocka_unit_test(the_descriptor_limit_is_explained),
 		cmocka_unit_test(late_messages_for_a_closed_stream_are_ignored),
 		cmocka_unit_test(a_stream_may_end_while_it_is_closed),
 		cmocka_unit_test(a_late_stream_is_closed),
