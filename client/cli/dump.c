@@ -2,6 +2,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/npy.h"
 #include "client/cli/text.h"
+#include "client/cli/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,10 +45,12 @@ static int create_files(const struct cli *cli, struct dump *dump, const char *di
 	bool floats = info->dtype == STOKER_F32;
 	int r;
 
-	if (mkdir(directory, 0777) < 0 && errno != EEXIST)
-		return cli_error(cli, CLI_FAILED, "%s: %s", directory, strerror(errno));
-	r = npy_create(&dump->images, directory, "images.npy", floats ? "<f4" : "|u1",
-		floats ? 4 : 1, 4, shape);
+	r = tree_make_parents(directory);
+	if (r == 0 && mkdir(directory, 0777) < 0 && errno != EEXIST)
+		r = -errno;
+	if (r == 0)
+		r = npy_create(&dump->images, directory, "images.npy", floats ? "<f4" : "|u1",
+			floats ? 4 : 1, 4, shape);
 	if (r == 0)
 		r = npy_create(&dump->labels, directory, "labels.npy", "<i8", 8, 1, shape);
 	if (r == 0)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -71,10 +72,10 @@ static int make_directory(struct private_daemon *daemon)
 
 /* In the child: become stokerd, or leave errno in `report`, which closes on success. */
 static _Noreturn void become_daemon(
-	const char *program, const char *const arguments[], pid_t parent, int report)
+	const char *program, const char *const arguments[], pid_t parent, int log, int report)
 {
-	/* Its stdout is our stderr: what we print must stay readable for programs. */
-	dup2(STDERR_FILENO, STDOUT_FILENO);
+	dup2(log, STDOUT_FILENO);
+	dup2(log, STDERR_FILENO);
 	/* The terminal's ^C is for us; we stop it in our own time. */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -103,7 +104,7 @@ static int spawn(struct private_daemon *daemon, const struct cli *cli, const cha
 		return cli_error(cli, CLI_FAILED, "pipe: %s", strerror(errno));
 	daemon->pid = fork();
 	if (daemon->pid == 0)
-		become_daemon(program, arguments, parent, report[1]);
+		become_daemon(program, arguments, parent, daemon->log, report[1]);
 	close(report[1]);
 	if (daemon->pid < 0)
 		reason = errno;
@@ -118,6 +119,19 @@ static int spawn(struct private_daemon *daemon, const struct cli *cli, const cha
 	if (daemon->pidfd < 0)
 		return cli_error(cli, CLI_FAILED, "pidfd_open: %s", strerror(errno));
 	return CLI_OK;
+}
+
+/* Clients are told what goes wrong with a data set; its log is for when it goes wrong itself. */
+static void show_log(const struct private_daemon *daemon)
+{
+	char bytes[4096];
+	off_t offset = 0;
+	ssize_t n;
+
+	while ((n = pread(daemon->log, bytes, sizeof(bytes), offset)) > 0) {
+		fwrite(bytes, 1, (size_t)n, stderr);
+		offset += n;
+	}
 }
 
 static bool wait_end(const struct private_daemon *daemon, int timeout_ms)
@@ -138,17 +152,16 @@ static int connect_to(
 		return cli_error(cli, CLI_FAILED, "out of memory");
 	while ((r = stoker_connect(*stoker, daemon->socket, "stoker convert")) == -ENOENT ||
 		r == -ECONNREFUSED) {
-		if (wait_end(daemon, RETRY_MS))
-			return cli_interrupted
-				       ? CLI_FAILED
-				       : cli_error(cli, CLI_FAILED,
-						 "stokerd ended before it listened; see above");
-		if (cli_now() > until)
+		if (wait_end(daemon, RETRY_MS) || cli_now() > until)
 			break;
 	}
-	if (r < 0 && !cli_interrupted)
-		return cli_error(cli, CLI_FAILED, "stokerd: %s", stoker_message(*stoker));
-	return r < 0 ? CLI_FAILED : CLI_OK;
+	if (r == 0)
+		return CLI_OK;
+	if (cli_interrupted)
+		return CLI_FAILED;
+	if (wait_end(daemon, 0))
+		return cli_error(cli, CLI_FAILED, "stokerd could not start:");
+	return cli_error(cli, CLI_FAILED, "stokerd: %s", stoker_message(*stoker));
 }
 
 int private_daemon_start(struct private_daemon *daemon, const struct cli *cli, const char *path,
@@ -160,6 +173,7 @@ int private_daemon_start(struct private_daemon *daemon, const struct cli *cli, c
 		return cli_error(cli, CLI_FAILED,
 			"no directory for a private socket below $XDG_RUNTIME_DIR or /tmp: %s",
 			strerror(-r));
+	daemon->log = memfd_create("stokerd log", MFD_CLOEXEC);
 	r = spawn(daemon, cli, path);
 	if (r == CLI_OK) {
 		cli_catch_signals(daemon->pid);
@@ -170,16 +184,22 @@ int private_daemon_start(struct private_daemon *daemon, const struct cli *cli, c
 
 void private_daemon_finish(struct private_daemon *daemon)
 {
+	int status = 0;
+
 	if (daemon->pid > 0) {
 		cli_catch_signals(0);
 		kill(daemon->pid, SIGTERM);
 		if (daemon->pidfd >= 0 && !wait_end(daemon, STOP_MS))
 			kill(daemon->pid, SIGKILL);
-		while (waitpid(daemon->pid, NULL, 0) < 0 && errno == EINTR)
+		while (waitpid(daemon->pid, &status, 0) < 0 && errno == EINTR)
 			;
+		if (status != 0 && !cli_interrupted)
+			show_log(daemon);
 	}
 	if (daemon->pidfd >= 0)
 		close(daemon->pidfd);
+	if (daemon->log >= 0)
+		close(daemon->log);
 	if (daemon->directory != NULL)
 		tree_remove(daemon->directory);
 	free(daemon->directory);
