@@ -123,11 +123,12 @@ static bool give_one(struct pool *pool, struct pool_worker *worker)
 	job.render.id = pool->next_job_id++;
 	r = pool_worker_give(worker, &job);
 	if (r < 0) {
-		/* Nothing was rendered and nobody is to blame: the rows go back. The worker's end is
-		 * noticed by on_exit; one whose socket is full is offered work again later. */
+		/* Nothing was rendered and nobody is to blame: the rows go back. */
 		pool->ops->lost(&job, &(struct pool_loss){.cause = strerror(-r)}, pool->data);
+		/* A full socket is tried again later; any other failure means that the worker is dying,
+		 * which on_exit will tell. */
 		if (r != -EAGAIN)
-			pool_worker_leave(worker);
+			worker->ready = false;
 	}
 	return r != -EAGAIN;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -159,38 +160,48 @@ static void report_losses(struct pool_worker *worker, int status, int signal)
 	worker->job_count = 0;
 }
 
-static void log_death(struct pool_worker *worker, int status, int signal)
+/* Where the worker was: at a sample, before the first one of a job that it had not begun, or idle.
+ * Returns the number of samples that have to be rendered again. */
+static uint32_t describe_position(const struct pool_worker *worker, char *text, size_t size)
 {
-	struct pool *pool = worker->pool;
-	uint32_t row = atomic_load(&worker->page->row);
-	char what[ERROR_TEXT_MAX] = "between jobs";
-	uint32_t rows = 0;
+	const struct pool *pool = worker->pool;
+	uint64_t job_at_hand = atomic_load(&worker->page->job);
+	uint32_t row_at_hand = atomic_load(&worker->page->row), samples = 0;
+	int used = snprintf(text, size, "while idle");
 
 	for (unsigned i = 0; i < worker->job_count; i++) {
 		const struct pool_job *job = &worker->jobs[i];
+		bool at_hand = job->render.id == job_at_hand && row_at_hand < job->render.rows;
 
-		rows += job->render.rows;
-		if (job->render.id == atomic_load(&worker->page->job) && row < job->render.rows) {
-			rows -= row;
-			memcpy(what, "at ", 3);
-			pool->ops->describe(job, row, what + 3, sizeof(what) - 3, pool->data);
-		}
+		samples += job->render.rows - (at_hand ? row_at_hand : 0);
+		if (i > 0)
+			continue;
+		used = snprintf(text, size, at_hand ? "at " : "before ");
+		pool->ops->describe(job, at_hand ? row_at_hand : 0, text + used,
+			size - (size_t)used, pool->data);
 	}
+	return samples;
+}
+
+static void log_death(struct pool_worker *worker, int status, int signal)
+{
+	char where[ERROR_TEXT_MAX];
+	uint32_t samples = describe_position(worker, where, sizeof(where));
+	const char *cause = signal == SIGKILL  ? "an operator, or the kernel for want of memory"
+			    : signal == SIGSYS ? "a system call that its sandbox does not allow"
+			    : signal_is_fault(signal) ? "a fault while decoding"
+						      : "an operator";
+
 	if (signal == 0)
 		log_error(
 			"worker %d exited with status %d %s; its %u samples are rendered again and a "
 			"new worker starts",
-			worker->process.pid, status, what, rows);
+			worker->process.pid, status, where, samples);
 	else
 		log_error(
-			"worker %d was killed by %s (%s) %s; its %u samples are rendered again and a "
-			"new worker starts",
-			worker->process.pid, signal_name(signal),
-			signal == SIGKILL         ? "by an operator or for want of memory"
-			: signal == SIGSYS        ? "a system call that the sandbox does not allow"
-			: signal_is_fault(signal) ? "a fault while decoding"
-						  : "by an operator",
-			what, rows);
+			"worker %d was killed by %s %s (likely cause: %s); its %u samples are rendered "
+			"again and a new worker starts",
+			worker->process.pid, signal_name(signal), where, cause, samples);
 }
 
 static void on_exit_worker(struct worker_process *process, int status, int signal)
