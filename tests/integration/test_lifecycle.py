@@ -153,6 +153,7 @@ def test_two_daemons_at_once(new_daemon, grey_folder, scratch, stale):
                 ready.append(daemon.wait_notify('READY=1'))
             except AssertionError:
                 daemon.process.wait()
+                daemon.log.wait_end()
                 daemon.killed = True
                 assert daemon.process.returncode > 0 and path in daemon.log.text()
         assert len(ready) == 1

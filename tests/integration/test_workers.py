@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from client import FLOAT, ServerError, all_rows, grayscale, pb
-from daemon import children, read_proc
+from daemon import children, read_proc, wait_pid_gone
 from reference import epoch_order, folder_pixels, folder_samples, nchw, to_float
 
 
@@ -212,6 +212,8 @@ def test_in_process_rendering(start_daemon, grey_folder):
     """--workers 0: no worker process at all, and a warning that says what it is for."""
     daemon = start_daemon({'train': grey_folder}, workers=0, settle=True)
     assert not daemon.workers()
+    for indexer in children(daemon.pid):
+        wait_pid_gone(indexer)
     with daemon.client() as client:
         stream = client.open('train', transforms=FLOAT, shuffle=True)
         assert not children(daemon.pid)
