@@ -143,9 +143,14 @@ static int unknown_key(const struct config_file *file, const char *group, const 
 	const char *const *known, size_t count, struct error_text *error)
 {
 	const char *near = suggest(key, known, count);
+	const char *elsewhere = suggest(key, config_keys, config_key_count);
 	char where[ESCAPE_MAX + 16];
 
 	place(file, line_of(file, group, key), where);
+	if (near == NULL && elsewhere != NULL)
+		return error_set(error, -EBADMSG,
+			"%s: unknown key '%s' in [%s]; did you mean '%s' in [stokerd]?", where,
+			escape(key).text, group, elsewhere);
 	if (near != NULL)
 		return error_set(error, -EBADMSG,
 			"%s: unknown key '%s' in [%s]; did you mean '%s'?", where, escape(key).text,

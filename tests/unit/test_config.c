@@ -263,6 +263,7 @@ static void test_wrong_file(void **state)
 	assert_file_refused("[dataset a b]\npath=/x\n", ":1: 'a b': names of data sets");
 	assert_file_refused("[dataset a]\n", ":1: [dataset a] has no 'path'");
 	assert_file_refused("[dataset a]\npath = /x\nalsoread = /y\n", "did you mean 'also_read'?");
+	assert_file_refused("[dataset a]\npath = /x\nworkers = 3\n", "'workers' in [stokerd]?");
 	assert_file_refused("[dataset a]\npath = ~/x\n", "'~' is not replaced");
 	assert_file_refused("workers = 3\n", ":1: 'workers = 3' stands before any group");
 	assert_file_refused("[stokerd]\nworkers 3\n", ":2: 'workers 3' is not [GROUP]");
