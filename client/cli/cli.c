@@ -96,13 +96,13 @@ void cli_catch_signals(int child)
 
 int cli_finish(int status)
 {
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("stoker: standard output");
+		status = CLI_FAILED;
+	}
 	if (cli_interrupted != 0) {
 		signal(cli_interrupted, SIG_DFL);
 		raise(cli_interrupted);
-	}
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		perror("stoker: standard output");
-		return CLI_FAILED;
 	}
 	return status;
 }
