@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Buffers start at this size and return to it: what an idle or hostile peer may cost. */
+/* Buffers start at this size, which is all that a hostile peer costs that sends little. One that has
+ * grown returns to it with the next small frame, not before: a stream of large frames would pay for
+ * fresh pages each time, at several times the cost of filling them. */
 enum { BUFFER_SMALL = 16 << 10 };
 
 enum { IN_FDS_MAX = sizeof(((struct fdio *)0)->in_fds) / sizeof(int) };
@@ -152,11 +154,6 @@ int fdio_next(struct fdio *io, struct fdio_frame *frame)
 	int r;
 
 	*frame = (struct fdio_frame){.fd = -1};
-	if (have == 0 && io->in_capacity > BUFFER_SMALL) {
-		free(io->in);
-		io->in = NULL;
-		io->in_capacity = 0;
-	}
 	if (have < FRAME_HEADER_BYTES)
 		return 0;
 	r = frame_decode(io->in + io->in_start, io->max_length, &header);
@@ -164,6 +161,11 @@ int fdio_next(struct fdio *io, struct fdio_frame *frame)
 		return r;
 	if (have - FRAME_HEADER_BYTES < header.length)
 		return 0;
+	if (io->in_capacity > BUFFER_SMALL && io->in_end <= BUFFER_SMALL) {
+		r = resize_input(io, BUFFER_SMALL);
+		if (r < 0)
+			return r;
+	}
 	if (header.fds > 0) {
 		if (io->in_fd_count == 0)
 			return -EBADMSG;
@@ -188,6 +190,11 @@ static int reserve_output(struct fdio *io, size_t length)
 	size_t queued = fdio_queued(io), needed, capacity;
 	uint8_t *out;
 
+	if (queued == 0 && io->out_capacity > BUFFER_SMALL && length <= BUFFER_SMALL) {
+		free(io->out);
+		io->out = NULL;
+		io->out_capacity = 0;
+	}
 	if (length <= io->out_capacity - io->out_end)
 		return 0;
 	if (io->out_start > 0) {
@@ -314,10 +321,5 @@ int fdio_flush(struct fdio *io)
 	}
 	io->out_start = 0;
 	io->out_end = 0;
-	if (io->out_capacity > BUFFER_SMALL) {
-		free(io->out);
-		io->out = NULL;
-		io->out_capacity = 0;
-	}
 	return 1;
 }

@@ -15,8 +15,9 @@
  *   writer:  fdio_send(io, payload, n, fd);   // queues; takes nothing, dups the descriptor
  *            fdio_flush(io);                  // 1 = all gone, 0 = poll for POLLOUT, < 0 = dead
  *
- * The input buffer holds one frame: it grows to the length that a checked header announces and
- * shrinks back afterwards. Descriptors that arrive are CLOEXEC; ones that no frame claims are closed.
+ * The input buffer holds one frame: it grows with the bytes that arrive, up to the length that a
+ * checked header announces, and shrinks back with the next small frame, as the output buffer does.
+ * Descriptors that arrive are CLOEXEC; ones that no frame claims are closed.
  */
 struct fdio {
 	int fd;

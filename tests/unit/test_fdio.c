@@ -241,6 +241,7 @@ static void large_frames_grow_and_shrink_buffers(void **state)
 	assert_nothing(&pair.b);
 	assert_true(pair.b.in_capacity <= SMALL_BUFFER);
 	assert_int_equal(fdio_flush(&pair.a), 1);
+	assert_int_equal(fdio_send(&pair.a, "small", 5, -1), 0);
 	assert_true(pair.a.out_capacity <= SMALL_BUFFER);
 	free(bytes);
 	pair_finish(&pair);
