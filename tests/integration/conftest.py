@@ -8,14 +8,17 @@ Every test has its own daemon, socket and folder, so tests run in any number sid
 import os
 import shutil
 import tempfile
-import warnings
 
 import pytest
 
 import make_data
 from daemon import STOKERD, Daemon
 
-warnings.filterwarnings('ignore', message='Palette images with Transparency')
+
+def pytest_configure(config):
+    config.addinivalue_line('filterwarnings', 'ignore:Palette images with Transparency')
+    config.addinivalue_line(
+        'markers', 'xdist_group: tests of one name share a process, and what their fixtures make')
 
 
 @pytest.fixture

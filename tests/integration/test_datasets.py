@@ -4,6 +4,7 @@
 import gzip
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from PIL import Image
 
 import make_data
 from client import FLOAT, ServerError, all_rows, grayscale, pb
-from daemon import read_proc
+from daemon import children, read_proc
 from reference import epoch_order, folder_pixels, folder_samples, nchw, to_float
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root to become another user')
@@ -254,3 +255,61 @@ def test_fashion_mnist(start_daemon):
         images, labels, _ = all_rows(stream)
         assert images.shape == (10000, 1, 28, 28) and labels[0] == 9
         assert np.bincount(labels).tolist() == [1000] * 10
+
+
+@pytest.fixture(scope='session')
+def slow_idx(data_root):
+    """400 MB of pixels in a small .gz: indexing it takes a good part of a second."""
+    os.makedirs(f'{data_root}/slow-idx')
+    path = f'{data_root}/slow-idx/train-images-idx3-ubyte.gz'
+    images = np.zeros((400, 1000, 1000), np.uint8)
+    images[:, 0, 0] = np.arange(400) % 251
+    with gzip.open(path, 'wb', compresslevel=1) as file:
+        file.write(make_data.idx_bytes(images))
+    with gzip.open(path.replace('images-idx3', 'labels-idx1'), 'wb') as file:
+        file.write(make_data.idx_bytes(np.arange(400) % 3))
+    return path
+
+
+def open_slow(client):
+    return client.send_open('slow', dtype=pb.DTYPE_U8, batch_size=1)
+
+
+@pytest.mark.xdist_group('slow index')
+def test_clients_wait_for_the_index(start_daemon, slow_idx, grey_folder):
+    """They hear Indexing meanwhile; one that leaves and a data set that is ready are not held up."""
+    daemon = start_daemon({'slow': slow_idx, 'train': grey_folder})
+    with daemon.client() as client, daemon.client() as leaving:
+        request = open_slow(client)
+        open_slow(leaving)
+        leaving.close()
+        assert client.wait(lambda kind, _: kind == 'indexing')[1].request == request
+        with daemon.client() as other:
+            assert len(all_rows(other.open('train', transforms=FLOAT))[2]) == 300
+        opened = client.answer(request, 'opened')
+        assert opened.dataset_samples == 400 and opened.classes == 3
+    daemon.wait_until(lambda status: status.clients == 1 and not status.stream, 'clients are left')
+
+
+@pytest.mark.xdist_group('slow index')
+def test_killed_index_worker(start_daemon, slow_idx):
+    """Who waits hears why; the next Open tries again."""
+    daemon = start_daemon({'slow': slow_idx}, workers=0)
+    indexer, = children(daemon.pid)
+    with daemon.client() as client:
+        request = open_slow(client)
+        client.wait(lambda kind, _: kind == 'indexing')
+        os.kill(indexer, signal.SIGKILL)
+        with pytest.raises(ServerError) as caught:
+            client.answer(request, 'opened')
+        assert caught.value.code == pb.ERROR_DATASET and 'slow' in caught.value.text
+        assert client.answer(open_slow(client), 'opened').dataset_samples == 400
+
+
+@pytest.mark.xdist_group('slow index')
+def test_stop_while_indexing(start_daemon, slow_idx):
+    daemon = start_daemon({'slow': slow_idx})
+    with daemon.client() as client:
+        open_slow(client)
+        client.wait(lambda kind, _: kind == 'indexing')
+        assert daemon.terminate() < 2

@@ -100,6 +100,21 @@ def test_many_frames_in_one_write(daemon):
             assert client.read()[1].request == i
 
 
+def test_many_opens_in_one_write(daemon):
+    """As many as there may be are opened; each of the others is refused by its number."""
+    with raw(daemon, hello=True) as client:
+        client.send_bytes(b''.join(frame(open=pb.Open(
+            request=i, dataset=b'train', batch_size=4, dtype=pb.DTYPE_U8, epochs=1,
+            payload=pb.PAYLOAD_INLINE)) for i in range(1, 101)))
+        answers = {}
+        while len(answers) < 100:
+            kind, message = client.wait(lambda kind, _: kind in ('opened', 'error'))
+            answers[message.request] = kind if kind == 'opened' else message.code
+        assert sorted(answers) == list(range(1, 101))
+        assert list(answers.values()).count('opened') == 16
+        assert list(answers.values()).count(pb.ERROR_LIMIT) == 84
+
+
 @pytest.mark.parametrize('length', [1, 4, 7, 8, 9, 20])
 def test_truncated_frame(daemon, length):
     """A client that goes away in the middle of a frame costs nothing."""

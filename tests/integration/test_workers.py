@@ -119,8 +119,7 @@ def wait_decoding(daemon, past):
 @pytest.fixture(scope='session')
 def slow_folder(data_root):
     """One picture that takes a good part of a second to decode."""
-    rng = np.random.RandomState(0)
-    noise = rng.randint(0, 4, (8000, 10000)).astype(np.uint8)
+    noise = np.tile(np.random.RandomState(0).randint(0, 4, (1000, 1000)).astype(np.uint8), (8, 10))
     os.makedirs(f'{data_root}/slow/only')
     Image.fromarray(noise).save(f'{data_root}/slow/only/slow.png', compress_level=1)
     return f'{data_root}/slow'
@@ -135,6 +134,7 @@ def open_slow(client):
                        transforms=[grayscale()])
 
 
+@pytest.mark.xdist_group('slow picture')
 @pytest.mark.parametrize('number', [signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT])
 def test_a_file_that_crashes_two_workers(start_daemon, slow_folder, grey_folder, number):
     """Its stream ends with its name and the signal; other streams go on."""
@@ -157,6 +157,7 @@ def test_a_file_that_crashes_two_workers(start_daemon, slow_folder, grey_folder,
     daemon.settle().wait_idle()
 
 
+@pytest.mark.xdist_group('slow picture')
 def test_a_file_whose_workers_are_killed_is_not_blamed(start_daemon, slow_folder):
     """SIGKILL comes from outside (an operator, the OOM killer): the sample is tried again."""
     daemon = start_daemon({'slow': slow_folder}, workers=1)
