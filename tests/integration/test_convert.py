@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker convert` that is interrupted or fails: nothing that looks finished, no process, no folder."""
+
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+
+import make_data
+from client import GUARD
+from daemon import BUILD, STOKERD, WORKER, children, wait_pid_gone
+
+STOKER = BUILD / 'client/cli/stoker'
+
+
+def start(source, destination, runtime, **env):
+    os.makedirs(runtime, exist_ok=True)
+    return subprocess.Popen(
+        [STOKER, 'convert', source, destination], stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, 'STOKERD': str(STOKERD), 'STOKER_WORKER': str(WORKER),
+             'XDG_RUNTIME_DIR': str(runtime), **env})
+
+
+def write_many(folder):
+    """A data set that takes a while, because each of its pixels becomes a file."""
+    return make_data.write_idx(folder, np.zeros((60000, 1, 1), np.uint8), np.zeros(60000, int))
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted(scratch, number):
+    source = write_many(f'{scratch}/idx')
+    process = start(source, f'{scratch}/out/png', f'{scratch}/run')
+    while not (os.path.isdir(f'{scratch}/out') and os.listdir(f'{scratch}/out')):
+        assert process.poll() is None
+    daemons = children(process.pid)
+    assert len(daemons) == 1
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=GUARD)
+    assert process.returncode == -number and not output, (output, errors)
+    assert os.listdir(f'{scratch}/out') == [] and os.listdir(f'{scratch}/run') == []
+    for pid in daemons:
+        wait_pid_gone(pid)
+
+
+def test_killed(scratch):
+    """SIGKILL cannot be caught: the partial folder stays, under a name that says so, no daemon."""
+    source = write_many(f'{scratch}/idx')
+    process = start(source, f'{scratch}/out/png', f'{scratch}/run')
+    while not (os.path.isdir(f'{scratch}/out') and os.listdir(f'{scratch}/out')):
+        assert process.poll() is None
+    daemons = children(process.pid)
+    process.kill()
+    process.communicate(timeout=GUARD)
+    for pid in daemons:
+        wait_pid_gone(pid)
+    left, = os.listdir(f'{scratch}/out')
+    assert left.startswith('png.partial-')
+
+
+def test_bad_sample(scratch):
+    root = make_data.write_folder(f'{scratch}/data', make_data.pixels(20), 2)
+    os.truncate(f'{root}/class1/11.png', 60)
+    process = start(root, f'{scratch}/out/png', f'{scratch}/run')
+    errors = process.communicate(timeout=GUARD)[1]
+    assert process.returncode == 1 and errors.count('class1/11.png') == 1, errors
+    assert os.listdir(f'{scratch}/out') == [] and os.listdir(f'{scratch}/run') == []
+
+
+@pytest.mark.parametrize('env, text', [
+    ({'STOKERD': '/nowhere/stokerd'}, '/nowhere/stokerd'),
+    ({'STOKERD': '/bin/false'}, 'could not start'),
+    ({'STOKER_WORKER': '/nowhere/worker'}, '/nowhere/worker')], ids=['none', 'false', 'worker'])
+def test_no_stokerd(scratch, env, text):
+    source = make_data.write_idx(f'{scratch}/idx', make_data.pixels(3), np.arange(3))
+    process = start(source, f'{scratch}/png', f'{scratch}/run', **env)
+    errors = process.communicate(timeout=GUARD)[1]
+    assert process.returncode == 1 and text in errors, errors
+    assert not os.path.exists(f'{scratch}/png') and os.listdir(f'{scratch}/run') == []
+
+
+def test_labels_keep_their_order(scratch):
+    """With more than ten classes, '10' must not sort before '2'."""
+    source = make_data.write_idx(f'{scratch}/idx', make_data.pixels(24), np.arange(24) % 12)
+    process = start(source, f'{scratch}/png/', f'{scratch}/run')
+    output, errors = process.communicate(timeout=GUARD)
+    assert process.returncode == 0, errors
+    assert '24 PNG files' in output
+    assert sorted(os.listdir(f'{scratch}/png')) == [f'{label:02}' for label in range(12)]
+    assert sorted(os.listdir(f'{scratch}/png/03')) == ['00003.png', '00015.png']
