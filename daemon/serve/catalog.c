@@ -68,22 +68,52 @@ static void on_failed(const char *why, void *data)
 	dataset->indexer = NULL;
 	dataset->state = DATASET_STATE_FAILED;
 	dataset->has_failed = true;
-	error_set(&dataset->error, 0, "%s", escape(why).text);
+	error_set(&dataset->error, 0, "%s", why);
+	escape_sanitize(
+		dataset->error.text); /* it comes from a process that has seen hostile bytes */
 	log_error("data set %s: %s", dataset->name, dataset->error.text);
 	tell_waiters(dataset);
+}
+
+/* Is the index about the path that was asked for? A folder is that path; an IDX file is that path, or
+ * stands directly in it. */
+static bool index_belongs(const struct dataset *dataset)
+{
+	const struct index_header *header = dataset->index.header;
+	const char *root = (const char *)dataset->index.blob + header->root_offset;
+	size_t path = strlen(dataset->path), length = header->root_length;
+
+	while (path > 1 && dataset->path[path - 1] == '/')
+		path--;
+	if (length < path || memcmp(root, dataset->path, path) != 0)
+		return false;
+	for (; length > path && root[path] == '/'; path++) {
+	}
+	if (length == path)
+		return true;
+	return header->kind == INDEX_IDX && memchr(root + path, '/', length - path) == NULL &&
+	       root[path - 1] == '/';
+}
+
+/* Check what the index worker made: 0, or -EBADMSG with the reason. */
+static int take_index(struct dataset *dataset, int index_fd, int data_fd, struct error_text *error)
+{
+	int r = index_map(&dataset->index, index_fd, true, error);
+
+	if (r < 0)
+		return r;
+	if ((dataset->index.header->data_in_memfd != 0) == (data_fd >= 0) && index_belongs(dataset))
+		return 0;
+	index_unmap(&dataset->index);
+	return error_set(error, -EBADMSG, "the index is not about this data set");
 }
 
 static void on_indexed(int index_fd, int data_fd, void *data)
 {
 	struct dataset *dataset = data;
 	struct error_text error;
-	int r = index_map(&dataset->index, index_fd, true, &error);
 
-	if (r < 0 || (dataset->index.header->data_in_memfd != 0) != (data_fd >= 0)) {
-		if (r == 0) {
-			index_unmap(&dataset->index);
-			error_set(&error, 0, "the index and its data do not belong together");
-		}
+	if (take_index(dataset, index_fd, data_fd, &error) < 0) {
 		close_fd(index_fd);
 		close_fd(data_fd);
 		on_failed(error.text, dataset);

@@ -56,13 +56,14 @@ static void send_epoch_end(struct session *session, const struct served_stream *
 
 static void send_bad_sample(struct session *session, struct served_stream **entry)
 {
-	const struct stream_fault *fault = &(*entry)->stream.fault;
-	char text[2 * ERROR_TEXT_MAX], name[ERROR_TEXT_MAX];
+	struct stream_fault *fault = &(*entry)->stream.fault;
+	char text[2 * ERROR_TEXT_MAX + 2], name[ERROR_TEXT_MAX];
 	uint32_t id = (*entry)->client_id;
 
 	index_describe(&(*entry)->dataset->index, fault->sample, name, sizeof(name));
 	/* The reason comes from a worker, which has seen hostile bytes. */
-	snprintf(text, sizeof(text), "%s: %s", name, escape(fault->reason.text).text);
+	escape_sanitize(fault->reason.text);
+	snprintf(text, sizeof(text), "%s: %s", name, fault->reason.text);
 	log_error("client %d (%s), data set %s: sample %" PRIu64 " ends its stream: %s",
 		(int)session->pid, session->name, (*entry)->dataset->name, fault->sample, text);
 	end_stream(session, entry);

@@ -27,12 +27,17 @@ static size_t utf8_sequence(const uint8_t *s, size_t left)
 	return length;
 }
 
-/* Write the escaped form of what stands at `s` and return how many input bytes that was. C1 control
- * characters (U+0080..U+009F) move terminals too, so they are escaped like C0. */
+/* C1 control characters (U+0080..U+009F) move terminals too. */
+static bool is_control(const uint8_t *s, size_t length)
+{
+	return s[0] < 0x20 || s[0] == 0x7f || (length == 2 && s[0] == 0xc2 && s[1] < 0xa0);
+}
+
+/* Write the escaped form of what stands at `s` and return how many input bytes that was. */
 static size_t escape_one(const uint8_t *s, size_t left, char out[16], size_t *out_length)
 {
 	size_t length = utf8_sequence(s, left);
-	bool control = s[0] < 0x20 || s[0] == 0x7f || (length == 2 && s[0] == 0xc2 && s[1] < 0xa0);
+	bool control = is_control(s, length);
 
 	if (s[0] == '\\') {
 		*out_length = (size_t)sprintf(out, "\\\\");
@@ -114,4 +119,21 @@ struct escaped escape_bytes(const void *bytes, size_t length)
 struct escaped escape(const char *string)
 {
 	return escape_bytes(string, strlen(string));
+}
+
+void escape_sanitize(char *text)
+{
+	uint8_t *s = (uint8_t *)text;
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		size_t length = utf8_sequence(s, left);
+
+		if (length == 0 || is_control(s, length)) {
+			memset(s, '?', length > 0 ? length : 1);
+			length = length > 0 ? length : 1;
+		}
+		s += length;
+		left -= length;
+	}
 }

@@ -17,3 +17,7 @@ struct escaped {
 /* Returned by value so that it can stand in an argument list: log_error("%s: ...", escape(p, n).text). */
 struct escaped escape_bytes(const void *bytes, size_t length);
 struct escaped escape(const char *string);
+
+/* Make a sentence from a less trusted process fit for logs and protobuf strings, in place: control
+ * bytes and bytes that are not valid UTF-8 become '?'. Unlike escape it leaves what is escaped alone. */
+void escape_sanitize(char *text);
