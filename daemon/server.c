@@ -8,6 +8,7 @@
 #include "daemon/worker/sandbox.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,9 +279,29 @@ static void init_handles(struct server *server)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* Where stoker-worker is: $STOKER_WORKER, or beside this program in a build tree, or installed. The
+ * result is the caller's; NULL without memory. */
+static char *find_worker(void)
+{
+	static const char in_build_tree[] = "worker/stoker-worker";
+	const char *named = getenv("STOKER_WORKER");
+	char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof(in_build_tree));
+
+	if (named != NULL)
+		return strdup(named);
+	while (length > 0 && path[length - 1] != '/')
+		length--;
+	if (length > 0) {
+		strcpy(path + length, in_build_tree);
+		if (access(path, X_OK) == 0)
+			return strdup(path);
+	}
+	return strdup(STOKER_LIBEXECDIR "/stoker-worker");
+}
+
 int server_init(struct server *server, struct config *config, struct error_text *error)
 {
-	const char *program = getenv("STOKER_WORKER");
 	uint64_t watchdog = notify_watchdog_ms();
 	int r;
 
@@ -296,8 +317,7 @@ int server_init(struct server *server, struct config *config, struct error_text 
 	server->service.on_broken = on_broken;
 	server->service.catalog.recovered = on_recovered;
 	server->service.catalog.data = server;
-	server->worker_program =
-		strdup(program != NULL ? program : STOKER_LIBEXECDIR "/stoker-worker");
+	server->worker_program = find_worker();
 	if (r < 0 || server->worker_program == NULL)
 		return error_set(error, -ENOMEM, "out of memory");
 	if (access(server->worker_program, X_OK) < 0)
