@@ -38,6 +38,7 @@ tests python3-numpy       reference for batches
 tests python3-pil         reference for images
 tests systemd             systemd-analyze, systemd-socket-activate
 tests util-linux          setpriv
+tests procps              kill, in the service unit
 torch python3-torch       reference for order and losses
 torch python3-torchvision reference for transforms
 '
