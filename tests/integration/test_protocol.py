@@ -2,13 +2,14 @@
 """Clients that break the protocol: each loses its own connection, with a reason, and no more."""
 
 import os
+import re
 import socket
 import time
 
 import numpy as np
 import pytest
 
-from client import FLOAT, GUARD, HEADER, Client, ServerError, all_rows, pb
+from client import FLOAT, GUARD, HEADER, ROOT, Client, ServerError, all_rows, pb
 from reference import epoch_order
 
 
@@ -340,3 +341,28 @@ def test_random_messages(daemon):
             except (BrokenPipeError, ConnectionResetError, OSError):
                 pass
             client.read_until_closed()
+
+
+def test_examples_of_the_page():
+    """The bytes in proto/PROTOCOL.md are what they are said to be."""
+    page = (ROOT / 'proto/PROTOCOL.md').read_text()
+    blocks = [block for block in page.split('```')[1::2]
+              if re.match(r'\n([0-9a-f]{2} ){4}', block)]
+    frames = []
+    for block in blocks:
+        text = ' '.join(re.match(r' *((?:[0-9a-f]{2} {0,2}\b)*)', line).group(1)
+                        for line in block.splitlines())
+        frames.append(bytes.fromhex(text))
+    assert len(frames) == 3
+    payloads = []
+    for data in frames:
+        assert HEADER.unpack(data[:8]) == (len(data) - 8, 0, 0)
+        payloads.append(data[8:])
+    hello, release = pb.ClientMessage(), pb.ClientMessage()
+    welcome = pb.ServerMessage()
+    for message, payload in zip((hello, welcome, release), payloads):
+        message.ParseFromString(payload)
+        assert message.SerializeToString() == payload
+    assert hello.hello == pb.Hello(protocol=1, client='test', takes_fds=True)
+    assert welcome.welcome.max_client_frame == 64 << 10
+    assert release.release == pb.Release(stream=1, slot=2, generation=3)

@@ -171,7 +171,7 @@ def test_a_file_whose_workers_are_killed_is_not_blamed(start_daemon, slow_folder
             assert 'slow.png' in line, line
         batch = stream.next()
         assert batch.rows == 1 and batch.images.shape == (1, 1, 8000, 10000)
-        assert set(np.unique(batch.images)) == {0, 1, 2, 3}
+        assert (batch.images.min(), batch.images.max()) == (0, 3)
 
 
 def test_workers_are_sandboxed(start_daemon, grey_folder):
