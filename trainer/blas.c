@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trainer/blas.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,18 @@ static const char *best_kernels(void)
 }
 #endif
 
+/* By its path, not by /proc/self/exe, or the program would be called "exe" in ps. */
+static void start_again(char **argv)
+{
+	char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+
+	if (length < 0 || length == sizeof(path))
+		return;
+	path[length] = '\0';
+	execv(path, argv);
+}
+
 void blas_choose_kernels(char **argv)
 {
 	const char *best = best_kernels();
@@ -46,6 +59,9 @@ void blas_choose_kernels(char **argv)
 	if (!best || !openblas_get_corename || getenv("OPENBLAS_CORETYPE") ||
 		!kernels_are_old(openblas_get_corename()))
 		return;
+	/* See set_threads in model_cpu.c; set here, no idle threads are started at all. */
+	if (!getenv("OMP_NUM_THREADS"))
+		setenv("OPENBLAS_NUM_THREADS", "1", 0);
 	if (setenv("OPENBLAS_CORETYPE", best, 0) == 0)
-		execv("/proc/self/exe", argv);
+		start_again(argv);
 }
