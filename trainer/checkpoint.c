@@ -161,7 +161,7 @@ static int load_from(
 {
 	struct header header;
 	struct stat status;
-	uint64_t sum;
+	uint64_t sum = 0;
 	int r;
 
 	if (fstat(fd, &status) < 0)
