@@ -211,6 +211,39 @@ static void holding_everything_is_not_waited_for(void **state)
 	fixture_finish(&fixture);
 }
 
+/* A seek may begin anywhere, and drop_last may leave samples over: the end of an epoch is known from
+ * the cursor and not from the step. */
+static void the_end_of_an_epoch_is_foreseen(void **state)
+{
+	static const struct {
+		uint64_t position;
+		bool drop_last;
+		int result;
+	} cases[] = {
+		{16, false, STOKER_AGAIN},
+		{15, false, -EDEADLK},
+		{13, true, STOKER_AGAIN},
+		{12, true, -EDEADLK},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fixture fixture = fixture_create();
+		struct stoker_stream *stream = open_shared(&fixture, 1, 7);
+		struct batch_message m;
+
+		say_batch(&fixture, 7, 0);
+		make_batch(&m, 7, 1);
+		m.cursor.position = cases[i].position;
+		m.cursor.drop_last = cases[i].drop_last;
+		SAY(&fixture, BATCH, batch, &m.batch, -1);
+		next_batch(stream, 0);
+		next_batch(stream, 1);
+		next_is(stream, cases[i].result);
+		fixture_finish(&fixture);
+	}
+}
+
 static void on_alarm(int signal)
 {
 	(void)signal;
@@ -439,6 +472,7 @@ int main(void)
 		cmocka_unit_test(an_oversized_inline_frame_is_refused),
 		cmocka_unit_test(epochs_end),
 		cmocka_unit_test(holding_everything_is_not_waited_for),
+		cmocka_unit_test(the_end_of_an_epoch_is_foreseen),
 		cmocka_unit_test(waits_end_in_time_despite_signals),
 		cmocka_unit_test(a_stream_error_comes_after_its_batches),
 		cmocka_unit_test(going_away_comes_after_the_batches),
