@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams whose workers die and whose samples cannot be decoded. */
+#include "tests/unit/stream_rig.h"
+
+static void lost_rows_are_rendered_again_one_by_one(void **state)
+{
+	struct stream_params params = rig_params(100, 8, 1);
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, &params, 2);
+	assert_true(rig_take(&rig, 8));
+	rig_lose(&rig, 0, 3, true);
+	rig_check(&rig);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_true(rig_take(&rig, 8));
+		assert_int_equal(rig.jobs[i].job.render.rows, 1);
+		assert_in_range(rig.jobs[i].job.render.first_row, 3, 7);
+	}
+	while (rig.job_count > 0)
+		rig_render(&rig, 0);
+	rig_hear(&rig);
+	assert_int_equal(rig.batches, 1);
+	rig_play(&rig, UINT64_MAX);
+	assert_int_equal(rig.batches, 13);
+	rig_finish(&rig);
+}
+
+static void a_worker_killed_from_outside_is_nobodys_fault(void **state)
+{
+	struct stream_params params = rig_params(20, 8, 1);
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, &params, 2);
+	for (unsigned i = 0; i < 100; i++) {
+		assert_true(rig_take(&rig, 8));
+		rig_lose(&rig, 0, 0, false);
+		rig_hear(&rig);
+		rig_check(&rig);
+	}
+	rig_play(&rig, UINT64_MAX);
+	assert_int_equal(rig.batches, 3);
+	rig_finish(&rig);
+}
+
+/* The sample that is at hand when workers die is bad after the second; those beside it are not. */
+static void a_row_that_kills_two_workers_is_bad(void **state)
+{
+	struct stream_params params = rig_params(20, 8, 1);
+	uint64_t killer;
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, &params, 2);
+	killer = order_at(&rig.order, 8 + 5);
+	rig.spoiled[killer] = true; /* what must be told at the end */
+	rig_play(&rig, 1);
+	for (unsigned deaths = 0; deaths < 2;) {
+		uint32_t row = 0;
+
+		if (rig.job_count == 0)
+			assert_true(rig_take(&rig, 8));
+		while (row < rig.jobs[0].job.render.rows &&
+			rig.jobs[0].job.render.samples[row] != killer)
+			row++;
+		if (row < rig.jobs[0].job.render.rows) {
+			rig_lose(&rig, 0, row, true);
+			deaths++;
+		} else {
+			rig_render(&rig, 0);
+		}
+		rig_check(&rig);
+		assert_true(deaths == 2 || !rig.stream.fault.set);
+	}
+	assert_true(rig.stream.fault.set);
+	rig_play(&rig, UINT64_MAX);
+	assert_true(rig.bad_sample);
+	assert_int_equal(rig.batches, 1);
+	assert_int_equal(rig.stream.fault.sample, killer);
+	assert_non_null(strstr(rig.stream.fault.reason.text, "SIGSEGV"));
+	rig_finish(&rig);
+}
+
+/* ---- bad samples ---- */
+
+static void the_first_bad_sample_is_told_in_its_place(void **state)
+{
+	struct stream_params params = rig_params(64, 8, 1);
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, &params, 4);
+	rig.spoiled[order_at(&rig.order, 8 + 2)] = true;
+	rig.spoiled[order_at(&rig.order, 8 + 7)] = true;
+	rig.spoiled[order_at(&rig.order, 16)] = true;
+	while (rig_take(&rig, 4)) {
+	}
+	assert_int_equal(rig.job_count, 8);
+	rig_render(&rig, 4); /* batch 2 is bad first */
+	rig_hear(&rig);
+	rig_render(&rig, 3); /* then the second half of batch 1 */
+	rig_hear(&rig);
+	assert_int_equal(rig.batches, 0);
+	assert_false(rig_take(&rig, 4)); /* no more work is begun */
+	rig_render(&rig, 1);
+	rig_render(&rig, 0);
+	rig_hear(&rig); /* batch 0 is fine; batch 1 has a job out, which may be worse */
+	assert_int_equal(rig.batches, 1);
+	assert_false(rig.bad_sample);
+	rig_render(&rig, 0);
+	rig_hear(&rig);
+	assert_true(rig.bad_sample);
+	assert_int_equal(rig.stream.fault.row, 2);
+	stream_stop(&rig.stream);
+	while (rig.job_count > 0)
+		rig_render(&rig, 0);
+	rig_check(&rig);
+	assert_int_equal(rig.stream.free_slots, 3); /* the client still holds batch 0 */
+	rig_finish(&rig);
+}
+
+static void seek_leaves_a_bad_sample_behind(void **state)
+{
+	struct stream_params params = rig_params(64, 8, 2);
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, &params, 4);
+	rig.spoiled[order_at(&rig.order, 9)] = true;
+	while (rig_take(&rig, 8)) {
+	}
+	rig_render(&rig, 1);
+	assert_true(rig.stream.fault.set);
+	rig_seek(&rig, 0, 16);
+	while (rig.job_count > 0)
+		rig_render(&rig, 0);
+	rig_play(&rig, 6);
+	assert_int_equal(rig.batches, 6);
+	assert_false(rig.bad_sample);
+	rig_finish(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lost_rows_are_rendered_again_one_by_one),
+		cmocka_unit_test(a_worker_killed_from_outside_is_nobodys_fault),
+		cmocka_unit_test(a_row_that_kills_two_workers_is_bad),
+		cmocka_unit_test(the_first_bad_sample_is_told_in_its_place),
+		cmocka_unit_test(seek_leaves_a_bad_sample_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
