@@ -29,17 +29,16 @@ void dataset_unref(struct dataset *dataset)
 	free(dataset);
 }
 
+/* The catalog's reference keeps the data set meanwhile. */
 static void tell_waiters(struct dataset *dataset)
 {
 	struct dataset_waiter *waiter;
 
-	dataset_ref(dataset); /* a waiter may hold the last reference but ours */
 	while ((waiter = dataset->waiters) != NULL) {
 		dataset->waiters = waiter->next;
 		waiter->dataset = NULL;
 		waiter->done(waiter);
 	}
-	dataset_unref(dataset);
 }
 
 static void on_progress(uint64_t samples, void *data)
