@@ -13,11 +13,11 @@ static void note_indexing(uint64_t samples, void *data)
 {
 	struct training *training = data;
 
-	if (!training->answered)
+	if (!training->indexing_noted)
 		report_note(&training->report,
 			"the daemon is indexing the data set, %llu images so far",
 			(unsigned long long)samples);
-	training->answered = true;
+	training->indexing_noted = true;
 }
 
 static void common_options(struct training *training, struct stoker_options *stream)
@@ -129,9 +129,8 @@ static int make_model(struct training *training)
 	r = model_create(&training->model, config, &training->options->device, &training->problem);
 	if (r < 0)
 		return r;
-	if (training->problem.text[0])
-		report_note(&training->report, "%s; training on the CPU", training->problem.text);
-	report_note(&training->report, "device: %s", model_device(training->model));
+	report_note(&training->report, "device: %s%s%s", model_device(training->model),
+		training->problem.text[0] ? "; " : "", training->problem.text);
 	training->train.model = training->model;
 	training->val.model = training->model;
 	return 0;
@@ -163,6 +162,11 @@ static int load_weights(struct training *training)
 			return problem_set(&training->problem, -ENOMEM, "out of memory");
 		init_weights(config, training->options->seed, checkpoint->weights);
 	}
+	if (training->resumed)
+		report_note(&training->report, "%s: going on after %llu images of epoch %llu",
+			training->options->checkpoint,
+			(unsigned long long)checkpoint->cursor.position,
+			(unsigned long long)checkpoint->cursor.epoch + 1);
 	if (model_weights_set(training->model, checkpoint->weights) < 0)
 		return problem_set(&training->problem, -EIO, "%s", model_problem(training->model));
 	return 0;
@@ -188,10 +192,11 @@ static int load_checkpoint(struct training *training)
 	if (r < 0)
 		return r;
 	training->resumed = r == 0;
-	if (training->resumed)
-		report_note(&training->report, "%s: going on after %llu images of epoch %llu", path,
-			(unsigned long long)training->checkpoint.cursor.position,
-			(unsigned long long)training->checkpoint.cursor.epoch + 1);
+	if (training->resumed && training->checkpoint.cursor.epoch >= training->options->epochs)
+		return problem_set(&training->problem, -EINVAL,
+			"%s: is in epoch %llu already, which --epochs %u does not reach", path,
+			(unsigned long long)training->checkpoint.cursor.epoch + 1,
+			training->options->epochs);
 	return checkpoint_probe(path, &training->problem);
 }
 

@@ -12,9 +12,9 @@ struct training {
 	const struct options *options;
 	struct transform_tail tail; /* with u8 batches */
 	struct checkpoint checkpoint;
-	bool resumed;  /* `checkpoint` was loaded */
-	bool unsaved;  /* steps were trained that the file does not hold yet */
-	bool answered; /* an indexing note was written */
+	bool resumed; /* `checkpoint` was loaded */
+	bool unsaved; /* steps were trained that the file does not hold yet */
+	bool indexing_noted;
 	struct stoker *stoker;
 	struct feed train, val; /* val.stream is NULL without --val */
 	struct model_config config;

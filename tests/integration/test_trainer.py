@@ -166,6 +166,8 @@ def test_resume_by_epoch(daemon, tmp_path):
     again = run(daemon, '--epochs', 4, '--checkpoint', halves)
     assert not again.stdout
     assert 'nothing is left to train' in again.stderr
+    fewer = run(daemon, '--epochs', 3, '--checkpoint', halves, status=1)
+    assert 'is in epoch 4 already' in fewer.stderr
     assert sorted(os.listdir(tmp_path)) == ['halves', 'straight'], 'no temporary file stays'
 
 
