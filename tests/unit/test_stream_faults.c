@@ -82,6 +82,32 @@ static void a_row_that_kills_two_workers_is_bad(void **state)
 	rig_finish(&rig);
 }
 
+/* Only the row at hand is blamed for a death, not those that went down with it. */
+static void rows_beside_it_are_not_blamed(void **state)
+{
+	struct stream_params params = rig_params(20, 8, 1);
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, &params, 2);
+	assert_true(rig_take(&rig, 8));
+	rig_lose(&rig, 0, 3, true);
+	for (unsigned i = 0; i < 5; i++)
+		assert_true(rig_take(&rig, 8));
+	for (unsigned i = 0; i < 5; i++) {
+		bool blamed = rig.jobs[0].job.render.first_row == 3;
+
+		if (blamed)
+			rig_render(&rig, 0);
+		else
+			rig_lose(&rig, 0, 0, true); /* the first time that it is at hand */
+		assert_false(rig.stream.fault.set);
+	}
+	rig_play(&rig, UINT64_MAX);
+	assert_int_equal(rig.batches, 3);
+	rig_finish(&rig);
+}
+
 /* ---- bad samples ---- */
 
 static void the_first_bad_sample_is_told_in_its_place(void **state)
@@ -128,11 +154,14 @@ static void seek_leaves_a_bad_sample_behind(void **state)
 	(void)state;
 	rig_start(&rig, &params, 4);
 	rig.spoiled[order_at(&rig.order, 9)] = true;
-	while (rig_take(&rig, 8)) {
+	rig.spoiled[order_at(&rig.order, 15)] = true;
+	while (rig_take(&rig, 7)) {
 	}
-	rig_render(&rig, 1);
+	rig_render(&rig, 2);
 	assert_true(rig.stream.fault.set);
 	rig_seek(&rig, 0, 16);
+	rig_render(&rig, 2); /* the second bad sample comes when nobody wants it any more */
+	assert_false(rig.stream.fault.set);
 	while (rig.job_count > 0)
 		rig_render(&rig, 0);
 	rig_play(&rig, 6);
@@ -147,6 +176,7 @@ int main(void)
 		cmocka_unit_test(lost_rows_are_rendered_again_one_by_one),
 		cmocka_unit_test(a_worker_killed_from_outside_is_nobodys_fault),
 		cmocka_unit_test(a_row_that_kills_two_workers_is_bad),
+		cmocka_unit_test(rows_beside_it_are_not_blamed),
 		cmocka_unit_test(the_first_bad_sample_is_told_in_its_place),
 		cmocka_unit_test(seek_leaves_a_bad_sample_behind),
 	};

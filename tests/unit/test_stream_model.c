@@ -171,7 +171,8 @@ static void endless_with_everything(void **state)
 /* With bad samples in the data, the stream gets exactly as far as the first one. */
 static void bad_samples(void **state)
 {
-	static const struct mix mix = {.take = 6, .render = 5, .lose = 2, .hear = 3, .release = 3};
+	static const struct mix mix = {
+		.take = 60, .render = 50, .lose = 20, .hear = 30, .release = 30, .seek = 1};
 	unsigned bad = 0;
 
 	(void)state;
