@@ -166,7 +166,7 @@ static int parse_arguments(struct scanner *scanner, const struct signature *sign
 	struct transform_text_step *step)
 {
 	bool given[PARAMETERS_MAX] = {false};
-	size_t positional = 0, parameter;
+	size_t positional = 0, parameter = 0;
 	int r;
 
 	if (!scan_take(scanner, '('))
