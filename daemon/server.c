@@ -116,27 +116,24 @@ static void on_broken(struct service *service, const char *why)
 
 /* ---- applying the configuration ---- */
 
-/* All data sets, and what they may also read. */
-static int collect_roots(struct server *server)
+/* All data sets, and what they may also read: strings borrowed from `config`, NULL without memory. */
+static char **list_roots(const struct config *config, size_t *count)
 {
-	const struct config *config = &server->config;
-	size_t count = 0;
+	size_t most = 0;
+	char **roots;
 
 	for (size_t i = 0; i < config->dataset_count; i++)
-		count += 1 + config->datasets[i].also_read_count;
-	free(server->roots);
-	server->root_count = 0;
-	server->roots = calloc(count + 1, sizeof(*server->roots));
-	if (server->roots == NULL)
-		return -ENOMEM;
-	for (size_t i = 0; i < config->dataset_count; i++) {
+		most += 1 + config->datasets[i].also_read_count;
+	roots = calloc(most + 1, sizeof(*roots));
+	*count = 0;
+	for (size_t i = 0; roots != NULL && i < config->dataset_count; i++) {
 		const struct config_dataset *dataset = &config->datasets[i];
 
-		server->roots[server->root_count++] = dataset->path;
-		for (size_t j = 0; j < dataset->also_read_count; j++)
-			server->roots[server->root_count++] = dataset->also_read[j];
+		roots[(*count)++] = dataset->path;
+		for (size_t k = 0; k < dataset->also_read_count; k++)
+			roots[(*count)++] = dataset->also_read[k];
 	}
-	return 0;
+	return roots;
 }
 
 static struct worker_settings worker_settings(const struct server *server)
@@ -165,22 +162,30 @@ static uint32_t choose_workers(const struct config *config)
 	return (uint32_t)config->workers;
 }
 
-/* Make what runs follow server->config. */
-static int apply(struct server *server)
+/* Make what runs follow `config`, which the server takes. -ENOMEM: nothing has changed, and `config` is
+ * still the caller's. */
+static int apply_consume_config(struct server *server, struct config *config)
 {
-	struct config *config = &server->config;
 	struct service *service = &server->service;
 	struct catalog_entry *entries = calloc(config->dataset_count + 1, sizeof(*entries));
+	struct config previous = server->config;
+	char **previous_roots = server->roots;
 	struct worker_settings settings;
-	int r = entries == NULL ? -ENOMEM : collect_roots(server);
+	size_t root_count;
+	char **roots = list_roots(config, &root_count);
+	int r;
 
-	if (r < 0) {
+	if (entries == NULL || roots == NULL) {
 		free(entries);
-		return r;
+		free(roots);
+		return -ENOMEM;
 	}
 	for (size_t i = 0; i < config->dataset_count; i++)
 		entries[i] =
 			(struct catalog_entry){config->datasets[i].name, config->datasets[i].path};
+	server->config = *config;
+	server->roots = roots;
+	server->root_count = root_count;
 	log_set_level(config->log_level);
 	settings = worker_settings(server);
 	service->budget.limit = config->memory != 0 ? config->memory : resources_memory() / 2;
@@ -188,8 +193,12 @@ static int apply(struct server *server)
 	service->pool.target = choose_workers(config);
 	pool_configure(&service->pool, &settings);
 	r = catalog_set(&service->catalog, &settings, entries, config->dataset_count);
+	if (r < 0)
+		log_error("out of memory; the data sets stay as they were");
 	free(entries);
-	return r;
+	free(previous_roots);
+	config_finish(&previous);
+	return 0;
 }
 
 /* A data set's path may not have existed when the workers were confined to those that did. */
@@ -204,7 +213,8 @@ static void on_recovered(void *data)
 static void on_reload(uv_signal_t *handle, int signal)
 {
 	struct server *server = handle->loop->data;
-	struct config next = CONFIG_NULL, previous = server->config;
+	struct config next = CONFIG_NULL;
+	bool moved;
 	struct error_text error;
 	struct timespec now;
 
@@ -214,17 +224,20 @@ static void on_reload(uv_signal_t *handle, int signal)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	notify_state("RELOADING=1\nMONOTONIC_USEC=%llu",
 		(unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
-	if (config_reload(&previous, &next, &error) != 0) {
+	if (config_reload(&server->config, &next, &error) != 0) {
 		log_error("%s; the configuration stays as it was", error.text);
 		notify_state("READY=1");
 		return;
 	}
-	if (strcmp(next.socket_path, previous.socket_path) != 0)
+	moved = strcmp(next.socket_path, server->config.socket_path) != 0;
+	if (apply_consume_config(server, &next) < 0) {
+		log_error("out of memory; the configuration stays as it was");
+		config_finish(&next);
+		notify_state("READY=1");
+		return;
+	}
+	if (moved)
 		log_notice("a new socket path takes effect when stokerd is restarted");
-	server->config = next;
-	if (apply(server) < 0)
-		log_error("out of memory; the data sets stay as they were");
-	config_finish(&previous);
 	pool_kick(&server->service.pool);
 	log_info("configuration reloaded: %u workers, %zu data sets", server->service.pool.target,
 		server->config.dataset_count);
@@ -303,6 +316,7 @@ static char *find_worker(void)
 int server_init(struct server *server, struct config *config, struct error_text *error)
 {
 	uint64_t watchdog = notify_watchdog_ms();
+	struct config first = *config;
 	int r;
 
 	memset(server, 0, sizeof(*server));
@@ -328,8 +342,11 @@ int server_init(struct server *server, struct config *config, struct error_text 
 	r = listen_for_clients(server, error);
 	if (r < 0)
 		return r;
-	if (apply(server) < 0)
+	server->config = (struct config)CONFIG_NULL;
+	if (apply_consume_config(server, &first) < 0) {
+		server->config = first;
 		return error_set(error, -ENOMEM, "out of memory");
+	}
 	if (watchdog > 0)
 		uv_timer_start(&server->watchdog, on_watchdog, 0, watchdog);
 	return 0;
