@@ -22,6 +22,7 @@
 enum {
 	BACKLOG = 128,
 	ACCEPT_PAUSE_MS = 100,
+	ACCEPTS_PER_TURN = 16, /* then those who are connected have their turn */
 };
 
 static int fail(struct error_text *error, int r, const char *path, const char *what)
@@ -196,7 +197,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	for (;;) {
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {

@@ -79,8 +79,10 @@ void session_flush(struct session *session)
 		return;
 	}
 	queued = fdio_queued(&session->io);
-	poll_for(session, (queued > 0 ? UV_WRITABLE : 0) |
-				  (queued <= SESSION_QUEUE_MAX ? UV_READABLE : UV_DISCONNECT));
+	/* A client that dies with a long queue makes the socket writable. One that only shuts its side
+	 * down is not asked for: that event stays until all it sent has been read. */
+	poll_for(session,
+		(queued > 0 ? UV_WRITABLE : 0) | (queued <= SESSION_QUEUE_MAX ? UV_READABLE : 0));
 }
 
 void session_send(struct session *session, const Stoker__V1__ServerMessage *message, int fd)
@@ -274,11 +276,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		session_flush(session);
 		session_pump(session);
 	}
-	if (!session->closing && (events & (UV_READABLE | UV_DISCONNECT)))
+	if (!session->closing && (events & UV_READABLE))
 		r = fdio_receive(&session->io);
 	if (r == -EMFILE)
-		session_violation(session, STOKER__V1__ERROR_CODE__ERROR_PROTOCOL,
-			"clients send no descriptors");
+		session_violation(session, STOKER__V1__ERROR_CODE__ERROR_LIMIT,
+			"stokerd has no descriptor left to look at the one that was sent");
 	handle_frames(session);
 	if (r < 0)
 		session_close(session);
