@@ -59,7 +59,9 @@ static void settle_in(void)
 	if (fd >= 0 && write(fd, "500", 3) < 0)
 		log_debug("oom_score_adj: %s", strerror(errno));
 	close_fd(fd);
-	signal(SIGINT, SIG_IGN); /* ^C is for the daemon, which then closes the socket */
+	/* What a terminal sends to everybody is for the daemon, which then closes the socket. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 }
 
 static int sandbox(const char *mode, char **roots, bool indexing, uint32_t *active)
