@@ -2,7 +2,8 @@
 """Loaders side by side on the same files: PyTorch's DataLoader, bare libpng, stokerd.
 
 Every figure is the median of several rounds; in each round every loader has its turn, in a fresh
-process, on files in the page cache. CPU seconds count all processes of a loader, the client too.
+process, on files in the page cache. CPU seconds count all processes of a loader, the client too, but
+not the start of the program.
 """
 
 import argparse
@@ -63,7 +64,7 @@ class Daemon:
                 self.log.seek(0)
                 sys.exit(f'stokerd did not start:\n{self.log.read()}')
             time.sleep(0.01)
-        while self.tool('datasets')['datasets'][0]['state'] != 'ready':
+        while self.tool('datasets')[0]['state'] != 'ready':
             time.sleep(0.01)
 
     def tool(self, *arguments):
@@ -96,9 +97,10 @@ def bench_stoker(build, folder, workers):
 
 
 def bench_torch(folder, workers):
-    result, cpu = run_json(['/usr/bin/python3', HERE / 'torch_loader.py', folder, str(workers)])
+    result, _ = run_json(['/usr/bin/python3', HERE / 'torch_loader.py', folder, str(workers)],
+                         stderr=subprocess.DEVNULL)
     return {'rate': result['images'] / result['seconds'], 'first': result['first_batch_seconds'],
-            'cpu': cpu, 'images': result['images']}
+            'cpu': result['cpu_seconds'], 'images': result['images']}
 
 
 def bench_bare(build, paths, processes):
