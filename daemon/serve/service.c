@@ -152,7 +152,6 @@ int service_add_stream(struct service *service, struct served_stream *stream)
 		service->stream_capacity = capacity;
 	}
 	service->streams[service->stream_count++] = stream;
-	pool_kick(&service->pool);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "daemon/serve/budget.h"
 #include "daemon/serve/catalog.h"
 #include "daemon/serve/stream.h"
+#include "daemon/util/log.h"
 #include "daemon/worker/pool.h"
 
 #include <stdbool.h>
@@ -31,6 +32,8 @@ struct service {
 	uint64_t clock; /* jobs handed out; orders streams by when they were last served */
 	uint64_t started_ns;
 	const char *version;
+	struct log_limit clients_log,
+		faults_log; /* clients come; clients and samples are at fault */
 	bool stopping;
 	/* For the layer above; set before anything can happen. */
 	void (*on_idle)(struct service *service);           /* stopping: the last stream is gone */
@@ -40,7 +43,7 @@ struct service {
 
 int service_init(struct service *service, uv_loop_t *loop, const char *version);
 
-/* Take part in the schedule. -ENOMEM. */
+/* Take part in the schedule, from the next pool_kick on. -ENOMEM. */
 int service_add_stream(struct service *service, struct served_stream *stream);
 
 /* Nobody wants it any more; its memory goes when no worker has it mapped. The owner forgets it. */

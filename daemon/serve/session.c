@@ -139,7 +139,8 @@ void session_violation(struct session *session, Stoker__V1__ErrorCode code, cons
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	log_warning("client %d (%s) is disconnected: %s", (int)session->pid, session->name, text);
+	log_limited(&session->service->faults_log, LOG_LEVEL_WARNING,
+		"client %d (%s) is disconnected: %s", (int)session->pid, session->name, text);
 	send_error(session, code, 0, 0, text, true);
 	session_close(session);
 }
@@ -176,7 +177,8 @@ static void handle_hello(struct session *session, const Stoker__V1__Hello *hello
 	}
 	session->takes_fds = hello->takes_fds;
 	session->greeted = true;
-	log_info("client %d (%s) of uid %u connected", (int)session->pid, session->name,
+	log_limited(&session->service->clients_log, LOG_LEVEL_INFO,
+		"client %d (%s) of uid %u connected", (int)session->pid, session->name,
 		(unsigned)session->uid);
 	welcome.protocol = PROTOCOL_VERSION;
 	welcome.server_version = (char *)session->service->version;

@@ -139,6 +139,8 @@ static void become_stream(struct opening *opening)
 	opening_destroy(opening);
 	send_opened(session, served, request, fd);
 	session_pump(session);
+	/* Not before Opened: a job that comes back at once would have its events overtake it. */
+	pool_kick(&session->service->pool);
 }
 
 /* ---- memory ---- */

@@ -64,7 +64,8 @@ static void send_bad_sample(struct session *session, struct served_stream **entr
 	/* The reason comes from a worker, which has seen hostile bytes. */
 	escape_sanitize(fault->reason.text);
 	snprintf(text, sizeof(text), "%s: %s", name, fault->reason.text);
-	log_error("client %d (%s), data set %s: sample %" PRIu64 " ends its stream: %s",
+	log_limited(&session->service->faults_log, LOG_LEVEL_ERROR,
+		"client %d (%s), data set %s: sample %" PRIu64 " ends its stream: %s",
 		(int)session->pid, session->name, (*entry)->dataset->name, fault->sample, text);
 	end_stream(session, entry);
 	session_refuse(session, STOKER__V1__ERROR_CODE__ERROR_BAD_SAMPLE, 0, id, text);

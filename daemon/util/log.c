@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const names[] = {
@@ -56,11 +57,10 @@ int log_level_parse(const char *name)
 	return -EINVAL;
 }
 
-void log_line(enum log_level level, const char *format, ...)
+static void log_arguments(enum log_level level, const char *format, va_list args)
 {
 	char line[2048];
 	int used, saved = errno;
-	va_list args;
 
 	if (level > log_state.level)
 		return;
@@ -68,9 +68,7 @@ void log_line(enum log_level level, const char *format, ...)
 		used = snprintf(line, sizeof(line), "<%d>", (int)level);
 	else
 		used = snprintf(line, sizeof(line), "%s: %s: ", log_state.program, names[level]);
-	va_start(args, format);
 	used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
-	va_end(args);
 	if (used > (int)sizeof(line) - 2)
 		used = (int)sizeof(line) - 2;
 	line[used++] = '\n';
@@ -79,4 +77,33 @@ void log_line(enum log_level level, const char *format, ...)
 	if (write(STDERR_FILENO, line, (size_t)used) < 0) {
 	}
 	errno = saved;
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_arguments(level, format, args);
+	va_end(args);
+}
+
+void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
+{
+	struct timespec now;
+	va_list args;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec / 60 != limit->minute) {
+		if (limit->lines > LOG_LIMIT_LINES)
+			log_line(level, "%u lines like the last ones were left out",
+				limit->lines - LOG_LIMIT_LINES);
+		limit->minute = now.tv_sec / 60;
+		limit->lines = 0;
+	}
+	if (level > log_state.level || limit->lines++ >= LOG_LIMIT_LINES)
+		return;
+	va_start(args, format);
+	log_arguments(level, format, args);
+	va_end(args);
 }
