@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions as their clients see them, above all clients that misbehave. */
+#include "daemon/worker/pool_worker.h"
 #include "tests/unit/service_fixture.h"
 
 #include <setjmp.h>
@@ -160,6 +161,47 @@ static void an_epoch_and_no_more(void **state)
 		say_release(&client, i + 1);
 	}
 	SKIP(&client, BATCH); /* of the next epoch: epochs is 0 */
+	fdio_finish(&client.io);
+}
+
+/* The first worker that is asked to work for a new stream has just died. The rows come back at once,
+ * and with them what else there is to tell, but not before Opened. */
+static void opened_comes_first(void **state)
+{
+	struct service_fixture *fixture = *state;
+	struct pool *pool = &fixture->service.pool;
+	struct client client = client_connect(fixture);
+	struct pool_worker dead = {.pool = pool, .ready = true}, *workers[] = {&dead};
+	Stoker__V1__Cursor start = STOKER__V1__CURSOR__INIT;
+	Stoker__V1__Open open = STOKER__V1__OPEN__INIT;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	close(pair[1]);
+	dead.process.fd = pair[0];
+	pool->workers = workers;
+	pool->count = pool->target = 1;
+	say_hello(&client, false);
+	SKIP(&client, WELCOME);
+	start.position = SAMPLES; /* EpochEnd is due before any batch */
+	start.world = 1;
+	start.fingerprint = fixture->service.catalog.datasets[0]->index.fingerprint;
+	open.dataset.data = (uint8_t *)"d";
+	open.dataset.len = 1;
+	open.batch_size = 4;
+	open.dtype = STOKER__V1__DTYPE__DTYPE_U8;
+	open.start = &start;
+	SAY(&client, OPEN, open, &open);
+	SKIP(&client, OPENED);
+	SKIP(&client, EPOCH_END);
+	assert_false(dead.ready); /* it was asked */
+	assert_null(hear(&client, 0));
+	pool->workers = NULL;
+	pool->count = pool->target = 0;
+	pool_kick(pool);
+	SKIP(&client, BATCH);
+	close(pair[0]);
+	free(dead.attachments);
 	fdio_finish(&client.io);
 }
 
@@ -399,6 +441,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(an_epoch_and_no_more),
+		TEST(opened_comes_first),
 		TEST(a_client_that_does_not_read),
 		TEST(a_full_queue_and_half_a_hang_up),
 		TEST(a_full_queue_and_a_death),
