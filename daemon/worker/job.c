@@ -46,7 +46,8 @@ int job_receive(
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control),
+		/* Not the whole of it: its padding has room for one more. */
+		.msg_controllen = CMSG_LEN(sizeof(int) * JOB_FDS_MAX),
 	};
 	ssize_t got;
 
