@@ -6,13 +6,17 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { RECORDS_PER_TURN = 16 };
+
 struct indexer {
 	struct worker_process process; /* first: callbacks get this pointer */
 	const struct indexer_ops *ops; /* NULL once the result is delivered or unwanted */
+	bool reaped;
 	void *data;
 };
 
@@ -25,6 +29,13 @@ static void fail(struct indexer *indexer, const char *why)
 		ops->failed(why, indexer->data);
 }
 
+/* It has done what it was started for; nobody waits for it to end by itself. */
+static void end(struct indexer *indexer)
+{
+	if (!indexer->reaped)
+		uv_process_kill(&indexer->process.process, SIGKILL);
+}
+
 static void take_result(struct indexer *indexer, struct result *result, int fds[], unsigned count)
 {
 	const struct indexer_ops *ops = indexer->ops;
@@ -34,19 +45,21 @@ static void take_result(struct indexer *indexer, struct result *result, int fds[
 		ops->progress(result->samples, indexer->data);
 	} else if (ops != NULL && result->kind == RESULT_FAILED) {
 		fail(indexer, result->reason.text);
+		end(indexer);
 	} else if (ops != NULL && result->kind == RESULT_INDEXED && count >= 1) {
 		indexer->ops = NULL;
 		ops->indexed(steal_fd(&fds[0]), count >= 2 ? steal_fd(&fds[1]) : -1, indexer->data);
+		end(indexer);
 	}
 	while (count > 0)
 		close_fd(fds[--count]);
 }
 
-static void on_readable(struct worker_process *process)
+static void read_records(struct indexer *indexer, unsigned most)
 {
-	struct indexer *indexer = (struct indexer *)process;
+	struct worker_process *process = &indexer->process;
 
-	for (;;) {
+	while (most-- > 0) {
 		struct result result;
 		int fds[JOB_FDS_MAX];
 		unsigned fd_count;
@@ -64,12 +77,18 @@ static void on_readable(struct worker_process *process)
 	}
 }
 
+static void on_readable(struct worker_process *process)
+{
+	read_records((struct indexer *)process, RECORDS_PER_TURN);
+}
+
 static void on_exit_indexer(struct worker_process *process, int status, int signal)
 {
 	struct indexer *indexer = (struct indexer *)process;
 	char why[160];
 
-	on_readable(process);
+	indexer->reaped = true;
+	read_records(indexer, UINT_MAX);
 	if (signal != 0)
 		snprintf(why, sizeof(why), "the indexing process was killed by %s%s",
 			signal_name(signal),
@@ -120,5 +139,5 @@ void indexer_abandon(struct indexer *indexer)
 	if (indexer == NULL)
 		return;
 	indexer->ops = NULL;
-	uv_process_kill(&indexer->process.process, SIGKILL);
+	end(indexer);
 }

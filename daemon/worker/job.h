@@ -71,7 +71,7 @@ enum result_kind {
 	RESULT_DETACHED,
 	RESULT_PROGRESS,
 	RESULT_INDEXED,
-	RESULT_FAILED,
+	RESULT_FAILED, /* also a render worker's last words */
 };
 
 struct result {

@@ -13,6 +13,7 @@
 enum {
 	RESPAWN_FIRST_MS = 100,
 	RESPAWN_MOST_MS = 10000,
+	WATCH_MS = 5000,
 };
 
 static uint32_t staying(const struct pool *pool)
@@ -88,11 +89,22 @@ static void on_respawn(uv_timer_t *timer)
 	adjust(pool);
 }
 
+static void on_watch(uv_timer_t *timer)
+{
+	struct pool *pool = timer->data;
+
+	for (size_t i = 0; i < pool->count; i++)
+		pool_worker_check_time(pool->workers[i], uv_now(pool->loop));
+}
+
 int pool_init(struct pool *pool, uv_loop_t *loop, const struct pool_ops *ops, void *data)
 {
 	*pool = (struct pool){.loop = loop, .ops = ops, .data = data, .next_job_id = 1};
 	uv_timer_init(loop, &pool->respawn);
 	pool->respawn.data = pool;
+	uv_timer_init(loop, &pool->watch);
+	pool->watch.data = pool;
+	uv_timer_start(&pool->watch, on_watch, WATCH_MS, WATCH_MS);
 	pool->local = pool_local_create(pool);
 	return pool->local == NULL ? -ENOMEM : 0;
 }
@@ -125,10 +137,12 @@ static bool give_one(struct pool *pool, struct pool_worker *worker)
 	if (r < 0) {
 		/* Nothing was rendered and nobody is to blame: the rows go back. */
 		pool->ops->lost(&job, &(struct pool_loss){.cause = strerror(-r)}, pool->data);
-		/* A full socket is tried again later; any other failure means that the worker is dying,
-		 * which on_exit will tell. */
-		if (r != -EAGAIN)
+		/* A full socket is tried again later; a closed one means that the worker is dying, which
+		 * on_exit will tell. */
+		if (r == -EPIPE || r == -ECONNRESET)
 			worker->ready = false;
+		else if (r != -EAGAIN)
+			pool_worker_kill_broken(worker, strerror(-r));
 	}
 	return r != -EAGAIN;
 }
@@ -240,6 +254,7 @@ void pool_kill(struct pool *pool)
 void pool_finish(struct pool *pool)
 {
 	uv_close((uv_handle_t *)&pool->respawn, NULL);
+	uv_close((uv_handle_t *)&pool->watch, NULL);
 	pool_local_destroy(pool->local);
 	pool->local = NULL;
 	free(pool->workers);

@@ -37,6 +37,7 @@ struct pool {
 	size_t next_worker; /* the one that is offered work first */
 	struct pool_local *local;
 	uv_timer_t respawn; /* backoff after workers that die at once */
+	uv_timer_t watch;   /* looks whether workers make progress */
 	unsigned failures;  /* in a row, without a job done in between */
 	bool respawn_armed, stopping, kicking;
 	bool ever_ready;

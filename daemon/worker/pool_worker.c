@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/worker/pool_worker.h"
 
+#include "daemon/util/escape.h"
 #include "daemon/util/log.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+enum { RECORDS_PER_TURN = 64 };
 
 /* The page through which a worker says where it is; returns its fd, and the mapping in *page. */
 static int create_page(struct worker_page **page)
@@ -33,7 +37,7 @@ static int create_page(struct worker_page **page)
 }
 
 /* A worker that answers nonsense is not to be trusted with anything further. */
-static void kill_broken(struct pool_worker *worker, const char *what)
+void pool_worker_kill_broken(struct pool_worker *worker, const char *what)
 {
 	if (worker->broken)
 		return;
@@ -47,6 +51,7 @@ static void hang_up_when_idle(struct pool_worker *worker)
 {
 	if (worker->leaving && worker->job_count == 0 && !worker->hung_up) {
 		worker->hung_up = true;
+		worker->progress_ms = uv_now(worker->pool->loop);
 		worker_process_hang_up(&worker->process);
 	}
 }
@@ -68,7 +73,7 @@ static void take_rendered(struct pool_worker *worker, struct result *result)
 
 	if (worker->job_count == 0 || result->id != job.render.id ||
 		result->rows_done > job.render.rows) {
-		kill_broken(worker, "answered a job that it does not have");
+		pool_worker_kill_broken(worker, "answered a job that it does not have");
 		return;
 	}
 	result->reason.text[ERROR_TEXT_MAX - 1] = '\0';
@@ -77,7 +82,9 @@ static void take_rendered(struct pool_worker *worker, struct result *result)
 	worker->jobs_done++;
 	worker->samples += result->rows_done;
 	worker->busy_ns += result->busy_ns;
-	pool->failures = 0;
+	worker->progress_ms = uv_now(pool->loop);
+	if (worker->jobs_done == 1)
+		pool->failures = 0;
 	pool->ops->rendered(&job, result, pool->data);
 }
 
@@ -89,13 +96,33 @@ static void take_detached(struct pool_worker *worker, uint32_t stream)
 			return;
 		}
 	}
-	kill_broken(worker, "unmapped a stream that it was not asked to");
+	pool_worker_kill_broken(worker, "unmapped a stream that it was not asked to");
 }
 
-/* Read all records that are there. */
-static void drain(struct pool_worker *worker)
+static void take_ready(struct pool_worker *worker, const struct result *result)
 {
-	while (!worker->broken) {
+	if (worker->greeted) {
+		pool_worker_kill_broken(worker, "said twice that it is ready");
+		return;
+	}
+	worker->greeted = worker->ready = true;
+	worker->pool->ever_ready = true;
+	worker->pool->sandbox = result->sandbox;
+}
+
+/* Its last words. It has no stderr: that would be the daemon's. */
+static void take_failed(struct pool_worker *worker, struct result *result)
+{
+	result->reason.text[ERROR_TEXT_MAX - 1] = '\0';
+	escape_sanitize(result->reason.text);
+	log_error("worker %d: %s", worker->process.pid, result->reason.text);
+	worker->ready = false;
+}
+
+/* Read the records that are there, up to `most`: the loop calls again while there are more. */
+static void drain(struct pool_worker *worker, unsigned most)
+{
+	while (!worker->broken && most-- > 0) {
 		struct result result;
 		int fds[JOB_FDS_MAX];
 		unsigned fd_count;
@@ -106,24 +133,24 @@ static void drain(struct pool_worker *worker)
 			close_fd(fds[--fd_count]);
 		if (size == -EAGAIN)
 			return;
-		if (size <= 0) {
-			/* It is on its way out; on_exit tells the rest. */
+		if (size == 0) {
+			/* It is on its way out, and on_exit tells the rest. One that has closed its socket
+			 * and lives on is of no use. */
 			uv_poll_stop(&worker->process.poll);
+			if (!worker->reaped && !worker->hung_up)
+				uv_process_kill(&worker->process.process, SIGKILL);
 			return;
 		}
 		if (size != sizeof(result)) {
-			kill_broken(worker, "sent a record of the wrong size");
+			pool_worker_kill_broken(worker, "sent a record of the wrong size");
 			return;
 		}
 		switch (result.kind) {
-		case RESULT_READY:
-			worker->ready = true;
-			worker->pool->ever_ready = true;
-			worker->pool->sandbox = result.sandbox;
-			break;
+		case RESULT_READY: take_ready(worker, &result); break;
+		case RESULT_FAILED: take_failed(worker, &result); break;
 		case RESULT_RENDERED: take_rendered(worker, &result); break;
 		case RESULT_DETACHED: take_detached(worker, result.stream); break;
-		default: kill_broken(worker, "sent a record of an unknown kind"); break;
+		default: pool_worker_kill_broken(worker, "sent a record of an unknown kind"); break;
 		}
 	}
 }
@@ -132,7 +159,7 @@ static void on_readable(struct worker_process *process)
 {
 	struct pool_worker *worker = (struct pool_worker *)process;
 
-	drain(worker);
+	drain(worker, RECORDS_PER_TURN);
 	pool_worker_detach_released(worker);
 	hang_up_when_idle(worker);
 	pool_kick(worker->pool);
@@ -149,7 +176,10 @@ static void report_losses(struct pool_worker *worker, int status, int signal)
 	for (unsigned i = 0; i < worker->job_count; i++) {
 		const struct pool_job *job = &worker->jobs[i];
 		struct pool_loss loss = {
-			.cause = signal != 0 ? signal_name(signal) : "an error of its own"};
+			.cause = worker->broken ? "it made no progress, or answered nonsense"
+				 : signal != 0  ? signal_name(signal)
+						: "an error of its own",
+		};
 
 		if (job->render.id == job_at_hand && row_at_hand < job->render.rows) {
 			loss.rows_done = row_at_hand;
@@ -208,7 +238,8 @@ static void on_exit_worker(struct worker_process *process, int status, int signa
 {
 	struct pool_worker *worker = (struct pool_worker *)process;
 
-	drain(worker);
+	worker->reaped = true;
+	drain(worker, UINT_MAX);
 	if (!worker->hung_up && !worker->broken && !worker->pool->stopping &&
 		status != WORKER_EXIT_SANDBOX)
 		log_death(worker, status, signal);
@@ -301,6 +332,8 @@ int pool_worker_give(struct pool_worker *worker, const struct pool_job *job)
 		r = job_send(worker->process.fd, &job->render, sizeof(job->render), NULL, 0);
 	if (r < 0)
 		return r;
+	if (worker->job_count == 0)
+		worker->progress_ms = uv_now(worker->pool->loop);
 	worker->jobs[worker->job_count++] = *job;
 	return 0;
 }
@@ -319,6 +352,28 @@ void pool_worker_detach_released(struct pool_worker *worker)
 		if (job_send(worker->process.fd, &job, sizeof(job), NULL, 0) < 0)
 			return;
 		attachment->detaching = true;
+	}
+}
+
+void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms)
+{
+	uint64_t job = atomic_load(&worker->page->job);
+	uint32_t row = atomic_load(&worker->page->row);
+	char where[ERROR_TEXT_MAX], what[ERROR_TEXT_MAX + 64];
+
+	if (worker->broken || (worker->job_count == 0 && !worker->hung_up))
+		return;
+	/* Each finished row is progress; a job has few, so a worker that lies gains little. */
+	if (!worker->hung_up && (job != worker->seen_job || row != worker->seen_row)) {
+		worker->seen_job = job;
+		worker->seen_row = row;
+		worker->progress_ms = now_ms;
+	}
+	if (now_ms - worker->progress_ms >= WORKER_PATIENCE_MS) {
+		describe_position(worker, where, sizeof(where));
+		snprintf(what, sizeof(what), "has made no progress for %d s %s",
+			WORKER_PATIENCE_MS / 1000, where);
+		pool_worker_kill_broken(worker, what);
 	}
 }
 

@@ -18,12 +18,20 @@ struct pool_worker {
 	unsigned job_count;
 	struct pool_attachment *attachments;
 	size_t attachment_count, attachment_capacity;
-	bool ready;   /* has said so: it is in its sandbox */
+	bool greeted; /* has said that it is in its sandbox */
+	bool ready;   /* takes jobs */
 	bool leaving; /* gets no more work; our end is closed once it has none */
 	bool hung_up;
-	bool broken; /* has broken the rules and been killed for it */
+	bool broken; /* has broken the rules or the time limit, and been killed for it */
+	bool reaped;
+	uint64_t progress_ms; /* loop time of its last progress, while it has jobs or is to end */
+	uint64_t seen_job;    /* where it was then */
+	uint32_t seen_row;
 	uint64_t samples, busy_ns, jobs_done;
 };
+
+/* A worker that takes longer for one row, or to end, is killed and replaced. */
+enum { WORKER_PATIENCE_MS = 60000 };
 
 /* Start one. NULL with the reason. on_gone (below) is called when it has been reaped. */
 struct pool_worker *pool_worker_start(struct pool *pool, struct error_text *error);
@@ -36,6 +44,13 @@ int pool_worker_give(struct pool_worker *worker, const struct pool_job *job);
 
 /* Send the JOB_DETACHes that are due. */
 void pool_worker_detach_released(struct pool_worker *worker);
+
+/* A worker that answers nonsense is not to be trusted with anything further: kill it, saying what it
+ * did. */
+void pool_worker_kill_broken(struct pool_worker *worker, const char *what);
+
+/* Kill it if it has been at one row for too long. */
+void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms);
 
 /* Give it no more work, and let it end when it has none. */
 void pool_worker_leave(struct pool_worker *worker);

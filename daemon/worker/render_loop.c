@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/worker/render_loop.h"
 
-#include "daemon/util/log.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>
@@ -62,7 +61,11 @@ static int attach(struct render_loop *loop, const struct job_attach *job, int fd
 	r = view_init_consume_fds(&loop->views[loop->view_count], job->stream, &job->plan,
 		&job->geometry, steal_fd(&fds[0]), steal_fd(&fds[1]), steal_fd(&fds[2]), &error);
 	if (r < 0) {
-		log_error("stream %u cannot be attached: %s", job->stream, error.text);
+		struct result last_words = {.kind = RESULT_FAILED};
+
+		error_set(&last_words.reason, 0, "stream %u cannot be attached: %s", job->stream,
+			error.text);
+		job_send(loop->fd, &last_words, sizeof(last_words), NULL, 0);
 		return r;
 	}
 	loop->view_count++;

@@ -38,7 +38,7 @@ static void set_limit(int resource, rlim_t value)
 }
 
 /* Before the sandbox: what a worker is to the rest of the machine. */
-static void settle_in(void)
+static void settle_in(unsigned first_unused_fd)
 {
 	struct ucred maker;
 	int fd;
@@ -53,7 +53,6 @@ static void settle_in(void)
 	set_limit(RLIMIT_CORE, 0);
 	if (!SANITIZED)
 		set_limit(RLIMIT_DATA, WORKER_DATA_MAX);
-	set_limit(RLIMIT_NOFILE, 1024);
 	/* When memory runs out, a worker is the cheapest process to lose: its rows are rendered again. */
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && write(fd, "500", 3) < 0)
@@ -62,6 +61,24 @@ static void settle_in(void)
 	/* What a terminal sends to everybody is for the daemon, which then closes the socket. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	/* Whatever stokerd itself inherited from elsewhere is not for us. */
+	close_range(first_unused_fd, ~0U, 0);
+}
+
+/* stderr is stokerd's: whoever takes over a worker could forge its log, or fill it. What a worker has
+ * to say goes through its socket. Reports of sanitizers are wanted, though. Returns a copy. */
+static int hide_stderr(void)
+{
+	int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (!SANITIZED && nowhere >= 0) {
+		dup2(nowhere, STDOUT_FILENO);
+		dup2(nowhere, STDERR_FILENO);
+	}
+	close_fd(nowhere);
+	return copy;
 }
 
 static int sandbox(const char *mode, char **roots, bool indexing, uint32_t *active)
@@ -71,6 +88,7 @@ static int sandbox(const char *mode, char **roots, bool indexing, uint32_t *acti
 		.indexing = indexing,
 		.require = strcmp(mode, "require") == 0,
 	};
+	int stderr_copy = hide_stderr();
 	struct error_text error;
 	int r;
 
@@ -78,9 +96,11 @@ static int sandbox(const char *mode, char **roots, bool indexing, uint32_t *acti
 		request.root_count++;
 	r = sandbox_enter(&request, &error);
 	if (r < 0) {
+		dup2(stderr_copy, STDERR_FILENO);
 		log_error("%s", error.text);
 		return r;
 	}
+	close_fd(stderr_copy);
 	*active = (uint32_t)r;
 	return 0;
 }
@@ -96,7 +116,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "stoker-worker is started by stokerd, not by hand\n");
 		return WORKER_EXIT_FAILED;
 	}
-	settle_in();
+	settle_in(indexing ? JOB_SOCKET_FD + 1 : JOB_PAGE_FD + 1);
 	if (indexing) {
 		if (sandbox(argv[2], argv + 4, true, &active) < 0)
 			return WORKER_EXIT_SANDBOX;
