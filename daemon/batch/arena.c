@@ -75,10 +75,20 @@ int arena_create(struct arena *arena, const struct arena_geometry *geometry)
 	return r;
 }
 
-int arena_populate(int fd, uint64_t bytes)
+int arena_populate(int fd, uint64_t bytes, const atomic_bool *cancelled)
 {
-	while (fallocate(fd, 0, 0, (off_t)bytes) < 0) {
-		if (errno != EINTR)
+	enum { PIECE = 64 << 20 };
+
+	if (bytes > INT64_MAX)
+		return -EINVAL;
+	for (uint64_t done = 0; done < bytes;) {
+		uint64_t piece = bytes - done < PIECE ? bytes - done : PIECE;
+
+		if (cancelled != NULL && atomic_load(cancelled))
+			return -ECANCELED;
+		if (fallocate(fd, 0, (off_t)done, (off_t)piece) == 0)
+			done += piece;
+		else if (errno != EINTR)
 			return -errno;
 	}
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)

@@ -4,6 +4,7 @@
 #include "daemon/util/error.h"
 #include "proto/batch_layout.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +31,7 @@ bool arena_geometry_valid(const struct arena_geometry *geometry);
  * The memory itself: a memfd of mode 0400, mapped here for reading and writing.
  *
  *   arena_create(&arena, &geometry)   reserves nothing yet
- *   arena_populate(arena.fd, bytes)   takes the memory (0.2 s per GiB: call it off the loop), seals
+ *   arena_populate(arena.fd, ...)     takes the memory (0.2 s per GiB: call it off the loop), seals
  *   arena_open_readonly(&arena)       a descriptor for the client, which cannot map it writable
  *
  * Populating before anybody writes means that memory never runs out later, as a SIGBUS.
@@ -47,7 +48,9 @@ struct arena {
 	}
 
 int arena_create(struct arena *arena, const struct arena_geometry *geometry);
-int arena_populate(int fd, uint64_t bytes); /* -ENOMEM, -ENOSPC: not that much memory is free */
+/* -ENOMEM, -ENOSPC: not that much memory is free; -ECANCELED soon after *cancelled (which
+ * may be NULL) has become true. */
+int arena_populate(int fd, uint64_t bytes, const atomic_bool *cancelled);
 void arena_write_header(struct arena *arena);
 int arena_open_readonly(const struct arena *arena); /* fd or negative errno */
 void arena_finish(struct arena *arena);

@@ -34,13 +34,13 @@ static uint32_t choose_depth(
 }
 
 /* Take the memory: 0 or an error code with a sentence. */
-static int make_arena(struct service *service, const struct open_request *request,
+static int make_arena(struct served_stream *served, const struct open_request *request,
 	uint64_t row_bytes, struct arena *arena, struct error_text *error)
 {
-	struct budget *budget = &service->budget;
+	struct budget *budget = &served->service->budget;
 	uint32_t batch_size = request->params.batch_size;
 	struct arena_geometry geometry;
-	uint64_t batch_bytes;
+	uint64_t batch_bytes, charge;
 	uint32_t depth;
 
 	if (!checked_mul(row_bytes, batch_size, &batch_bytes))
@@ -52,22 +52,25 @@ static int make_arena(struct service *service, const struct open_request *reques
 			" bytes is too large for inline payload (%d bytes): use "
 			"shared payload or a smaller batch size",
 			batch_bytes, FRAME_INLINE_MAX);
-	depth = choose_depth(service, request, batch_bytes);
+	depth = choose_depth(served->service, request, batch_bytes);
 	if (arena_geometry_init(&geometry, depth, batch_size, row_bytes) < 0)
 		geometry.bytes = UINT64_MAX;
-	if (!budget_take(budget, geometry.bytes))
+	/* An inline batch is copied once more, into the queue of its socket. */
+	if (!checked_add(geometry.bytes, request->is_inline ? batch_bytes : 0, &charge))
+		charge = UINT64_MAX;
+	if (!budget_take(budget, charge))
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_MEMORY,
-			"this stream needs %" PRIu64
-			" bytes of shared memory (%u batches of %u samples), "
+			"this stream needs %" PRIu64 " bytes of memory (%u batches of %u samples), "
 			"but only %" PRIu64 " of %" PRIu64
 			" are left: lower depth or batch size, or raise "
 			"memory in the daemon's configuration",
-			geometry.bytes, depth, batch_size, budget_left(budget), budget->limit);
+			charge, depth, batch_size, budget_left(budget), budget->limit);
 	if (arena_create(arena, &geometry) < 0) {
-		budget_give(budget, geometry.bytes);
+		budget_give(budget, charge);
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_MEMORY,
 			"shared memory cannot be made: %s", strerror(errno));
 	}
+	served->charged = charge;
 	return 0;
 }
 
@@ -128,11 +131,10 @@ static int build(struct served_stream *served, const struct open_request *reques
 	if (transform_compile(&plan, &source, request->steps, request->step_count, request->dtype,
 		    request->layout, error) != 0)
 		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
-	r = make_arena(served->service, request, plan.row_bytes, &arena, error);
+	r = make_arena(served, request, plan.row_bytes, &arena, error);
 	if (r != 0)
 		return r;
 	if (stream_init_consume_arena(&served->stream, params, &arena) < 0) {
-		budget_give(&served->service->budget, arena.geometry.bytes);
 		arena_finish(&arena);
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory");
 	}
@@ -164,12 +166,48 @@ int served_stream_create(struct service *service, const struct open_request *req
 	return 0;
 }
 
+/* Memory that is given back: unmapping takes 0.2 s per GiB, so a thread does it. */
+struct leftover {
+	uv_work_t work;
+	struct arena arena;
+	struct service *service;
+	uint64_t charged;
+};
+
+static void unmap_leftover(uv_work_t *work)
+{
+	struct leftover *leftover = work->data;
+
+	arena_finish(&leftover->arena);
+}
+
+static void on_unmapped(uv_work_t *work, int status)
+{
+	struct leftover *leftover = work->data;
+
+	(void)status;
+	budget_give(&leftover->service->budget, leftover->charged);
+	free(leftover);
+}
+
 void served_stream_destroy(struct served_stream *stream)
 {
-	uint64_t bytes = stream->stream.arena.geometry.bytes;
+	struct leftover *leftover = calloc(1, sizeof(*leftover));
 
-	if (stream->stream.arena.fd >= 0)
-		budget_give(&stream->service->budget, bytes);
+	if (leftover != NULL) {
+		leftover->work.data = leftover;
+		leftover->service = stream->service;
+		leftover->charged = stream->charged;
+		leftover->arena = stream->stream.arena;
+		stream->stream.arena = (struct arena)ARENA_NULL;
+		if (leftover->arena.fd < 0 || uv_queue_work(stream->service->loop, &leftover->work,
+						      unmap_leftover, on_unmapped) < 0) {
+			unmap_leftover(&leftover->work);
+			on_unmapped(&leftover->work, 0);
+		}
+	} else {
+		budget_give(&stream->service->budget, stream->charged);
+	}
 	stream_finish(&stream->stream);
 	dataset_unref(stream->dataset);
 	free(stream);

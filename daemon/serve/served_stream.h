@@ -10,6 +10,7 @@ struct served_stream {
 	struct service *service;
 	struct dataset *dataset; /* referenced */
 	uint32_t client_id;      /* its number on its connection */
+	uint64_t charged;        /* bytes of the memory budget that it holds */
 	bool is_inline;
 	bool releasing; /* given to pool_release_stream */
 };

@@ -25,8 +25,8 @@ struct opening {
 	struct dataset *dataset; /* referenced */
 	struct served_stream *stream;
 	bool populating;
-	int populated;    /* 0 or -errno, from the thread */
-	uint64_t told_ns; /* when the client last heard of progress */
+	int populated; /* 0 or -errno, from the thread */
+	atomic_bool cancelled;
 };
 
 static void opening_destroy(struct opening *opening)
@@ -65,7 +65,8 @@ void session_cancel_openings(struct session *session)
 		next = opening->next;
 		if (opening->populating) {
 			opening->session = NULL; /* on_populated cleans up */
-			dataset_cancel(&opening->waiter);
+			opening->cancelled = true;
+			uv_cancel((uv_req_t *)&opening->work);
 		} else {
 			opening_destroy(opening);
 		}
@@ -75,7 +76,7 @@ void session_cancel_openings(struct session *session)
 
 /* ---- the last step: the stream exists ---- */
 
-static void send_opened(
+static int send_opened(
 	struct session *session, const struct served_stream *served, uint32_t request, int fd)
 {
 	const struct stream *stream = &served->stream;
@@ -109,7 +110,7 @@ static void send_opened(
 		opened.slot_stride = geometry->slot_stride;
 		opened.tensor_offset = geometry->tensor_offset;
 	}
-	session_send(session, &SERVER_MESSAGE(OPENED, opened, &opened), fd);
+	return session_send(session, &SERVER_MESSAGE(OPENED, opened, &opened), fd);
 }
 
 static void become_stream(struct opening *opening)
@@ -118,11 +119,13 @@ static void become_stream(struct opening *opening)
 	struct served_stream *served = opening->stream;
 	_cleanup_fd_ int fd = served->is_inline ? -1 : arena_open_readonly(&served->stream.arena);
 	uint32_t request = opening->request.request;
+	struct error_text error;
 	unsigned entry = 0;
 
 	if (fd < 0 && !served->is_inline) {
-		fail(opening, STOKER__V1__ERROR_CODE__ERROR_INTERNAL,
-			"the shared memory cannot be opened for the client: is /proc mounted?");
+		error_set(&error, 0, "the shared memory cannot be opened for the client: %s%s",
+			strerror(-fd), fd == -ENOENT ? ": is /proc mounted?" : "");
+		fail(opening, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, error.text);
 		return;
 	}
 	while (session->streams[entry] != NULL)
@@ -137,7 +140,14 @@ static void become_stream(struct opening *opening)
 	}
 	opening->stream = NULL;
 	opening_destroy(opening);
-	send_opened(session, served, request, fd);
+	if (send_opened(session, served, request, fd) == -EMFILE) {
+		session->streams[entry] = NULL;
+		session->stream_count--;
+		service_drop_stream(served);
+		session_refuse(session, STOKER__V1__ERROR_CODE__ERROR_LIMIT, request, 0,
+			"stokerd has no descriptor left for another stream");
+		return;
+	}
 	session_pump(session);
 	/* Not before Opened: a job that comes back at once would have its events overtake it. */
 	pool_kick(&session->service->pool);
@@ -150,7 +160,7 @@ static void populate(uv_work_t *work)
 	struct opening *opening = work->data;
 	const struct arena *arena = &opening->stream->stream.arena;
 
-	opening->populated = arena_populate(arena->fd, arena->geometry.bytes);
+	opening->populated = arena_populate(arena->fd, arena->geometry.bytes, &opening->cancelled);
 }
 
 static void on_populated(uv_work_t *work, int status)
@@ -201,7 +211,6 @@ static void send_indexing(struct opening *opening, uint64_t samples)
 
 	indexing.request = opening->request.request;
 	indexing.samples = samples;
-	opening->told_ns = uv_hrtime();
 	session_send(opening->session, &SERVER_MESSAGE(INDEXING, indexing, &indexing), -1);
 }
 
@@ -209,8 +218,7 @@ static void on_progress(struct dataset_waiter *waiter, uint64_t samples)
 {
 	struct opening *opening = (struct opening *)waiter;
 
-	if (uv_hrtime() - opening->told_ns >= 1000000000u)
-		send_indexing(opening, samples);
+	send_indexing(opening, samples);
 }
 
 static void on_dataset(struct dataset_waiter *waiter)

@@ -136,7 +136,7 @@ static void populated_and_sealed(void **state)
 	assert_int_equal(st.st_size, arena.geometry.bytes);
 	assert_int_equal(st.st_blocks, 0); /* nothing is taken yet */
 	assert_int_equal(st.st_mode & 07777, 0400);
-	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes), 0);
+	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes, NULL), 0);
 	assert_int_equal(fstat(arena.fd, &st), 0);
 	assert_true((uint64_t)st.st_blocks * 512 >= arena.geometry.bytes);
 	assert_int_equal(fcntl(arena.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -155,9 +155,9 @@ static void memory_that_cannot_be_had(void **state)
 	_cleanup_fd_ int fd = memfd_create("test", MFD_CLOEXEC);
 
 	(void)state;
-	assert_int_equal(arena_populate(-1, 4096), -EBADF);
-	assert_int_equal(arena_populate(fd, (uint64_t)INT64_MAX + 4096), -EINVAL);
-	assert_int_equal(arena_populate(fd, 4096), -EPERM); /* it was made without sealing */
+	assert_int_equal(arena_populate(-1, 4096, NULL), -EBADF);
+	assert_int_equal(arena_populate(fd, (uint64_t)INT64_MAX + 4096, NULL), -EINVAL);
+	assert_int_equal(arena_populate(fd, 4096, NULL), -EPERM); /* it was made without sealing */
 }
 
 static void header_repeats_the_geometry(void **state)
@@ -166,7 +166,7 @@ static void header_repeats_the_geometry(void **state)
 	struct batch_arena_header header;
 
 	(void)state;
-	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes), 0);
+	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes, NULL), 0);
 	arena_write_header(&arena);
 	memcpy(&header, arena.base, sizeof(header));
 	assert_memory_equal(arena.base, "STKARENA", 8);
@@ -189,7 +189,7 @@ static void the_clients_descriptor_is_read_only(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(arena_populate(arena.fd, bytes), 0);
+	assert_int_equal(arena_populate(arena.fd, bytes, NULL), 0);
 	fd = arena_open_readonly(&arena);
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -217,7 +217,7 @@ static void a_worker_attaches(void **state)
 	struct arena arena = make(2, 4, 16), worker = ARENA_NULL;
 
 	(void)state;
-	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes), 0);
+	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes, NULL), 0);
 	assert_int_equal(arena_attach_consume_fd(&worker, &arena.geometry, dup(arena.fd)), 0);
 	assert_int_equal(worker.fd, -1); /* a mapping is all that it needs */
 	*arena_pixels(&worker, 1, 2) = 77;
