@@ -134,8 +134,8 @@ int service_init(struct service *service, uv_loop_t *loop, const char *version)
 		.version = version,
 		.started_ns = uv_hrtime(),
 		.next_stream_id = 1,
-		.catalog = {.loop = loop},
 	};
+	catalog_init(&service->catalog, loop);
 	return pool_init(&service->pool, loop, &ops, service);
 }
 

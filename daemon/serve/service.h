@@ -19,6 +19,8 @@
 struct session;
 struct served_stream;
 
+enum { SERVICE_CLIENTS_MAX = 1000 };
+
 struct service {
 	uv_loop_t *loop;
 	struct pool pool;

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { FRAMES_PER_TURN = 64 };
+
 static void on_closed(uv_handle_t *handle)
 {
 	free(handle->data);
@@ -70,6 +72,7 @@ static void poll_for(struct session *session, int events)
 
 void session_flush(struct session *session)
 {
+	int writable, readable;
 	size_t queued;
 
 	if (session->closing)
@@ -79,13 +82,16 @@ void session_flush(struct session *session)
 		return;
 	}
 	queued = fdio_queued(&session->io);
+	/* Once polled for, UV_WRITABLE is only given up in on_poll, which then does what had to wait
+	 * for room: frames to handle, batches to send. */
+	writable = queued > 0 || session->frames_left ? UV_WRITABLE : session->events & UV_WRITABLE;
 	/* A client that dies with a long queue makes the socket writable. One that only shuts its side
 	 * down is not asked for: that event stays until all it sent has been read. */
-	poll_for(session,
-		(queued > 0 ? UV_WRITABLE : 0) | (queued <= SESSION_QUEUE_MAX ? UV_READABLE : 0));
+	readable = queued <= SESSION_QUEUE_MAX ? UV_READABLE : 0;
+	poll_for(session, writable | readable);
 }
 
-void session_send(struct session *session, const Stoker__V1__ServerMessage *message, int fd)
+int session_send(struct session *session, const Stoker__V1__ServerMessage *message, int fd)
 {
 	uint8_t small[1024];
 	size_t size = stoker__v1__server_message__get_packed_size(message);
@@ -94,20 +100,23 @@ void session_send(struct session *session, const Stoker__V1__ServerMessage *mess
 	int r = -ENOMEM;
 
 	if (session->closing)
-		return;
+		return 0;
 	if (size > sizeof(small))
 		packed = large = malloc(size);
 	if (packed != NULL) {
 		stoker__v1__server_message__pack(message, packed);
 		r = fdio_send(&session->io, packed, size, fd);
 	}
+	if (r == -EMFILE)
+		return r;
 	if (r < 0) {
 		log_error("client %d (%s): a message cannot be queued: %s", (int)session->pid,
 			session->name, strerror(-r));
 		session_close(session);
-		return;
+		return r;
 	}
 	session_flush(session);
+	return 0;
 }
 
 static void send_error(struct session *session, Stoker__V1__ErrorCode code, uint32_t request,
@@ -244,14 +253,20 @@ static void handle_frame(struct session *session, struct fdio_frame *frame)
 	stoker__v1__client_message__free_unpacked(message, NULL);
 }
 
-/* Handle the frames that are whole. Those that are left because the client does not read our answers
- * have their turn when the socket takes more. */
+/* Handle the frames that are whole. Those that are left, because others want their turn or because
+ * the client does not read our answers, are handled when the socket takes more. */
 static void handle_frames(struct session *session)
 {
-	while (!session->closing && fdio_queued(&session->io) <= SESSION_QUEUE_MAX) {
+	session->frames_left = false;
+	for (int i = 0; !session->closing; i++) {
 		struct fdio_frame frame;
-		int r = fdio_next(&session->io, &frame);
+		int r;
 
+		if (i == FRAMES_PER_TURN || fdio_queued(&session->io) > SESSION_QUEUE_MAX) {
+			session->frames_left = true;
+			return;
+		}
+		r = fdio_next(&session->io, &frame);
 		if (r == 0)
 			return;
 		if (r == -EMSGSIZE)
@@ -275,6 +290,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		return;
 	}
 	if (events & UV_WRITABLE) {
+		session->events &= ~UV_WRITABLE; /* asked for anew below, if it is still wanted */
 		session_flush(session);
 		session_pump(session);
 	}
@@ -286,6 +302,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	handle_frames(session);
 	if (r < 0)
 		session_close(session);
+	session_flush(session);
 }
 
 static void read_peer(struct session *session)
@@ -318,4 +335,7 @@ void session_start_consume_fd(struct service *service, int fd)
 	service->sessions = session;
 	service->session_count++;
 	poll_for(session, UV_READABLE);
+	if (service->session_count > SERVICE_CLIENTS_MAX)
+		session_violation(session, STOKER__V1__ERROR_CODE__ERROR_LIMIT,
+			"%d clients are connected already", SERVICE_CLIENTS_MAX);
 }

@@ -37,7 +37,9 @@ struct session {
 	uid_t uid;
 	char name[ESCAPE_MAX]; /* escaped; "" before Hello */
 	bool greeted, takes_fds, closing;
-	int events; /* polled for */
+	bool frames_left;   /* received, and not handled yet */
+	unsigned pump_next; /* stream whose turn it is to be sent first */
+	int events;         /* polled for */
 	struct served_stream *streams[PROTOCOL_STREAMS_MAX];
 	struct opening *openings; /* linked list of Opens that wait */
 	uint32_t stream_count;    /* streams and openings */
@@ -62,8 +64,8 @@ void session_dismiss(struct session *session);
 		.field = (body)})
 
 /* Queue a message, with a descriptor (borrowed) or -1, and send what the socket takes. A failure
- * closes the session. */
-void session_send(struct session *session, const Stoker__V1__ServerMessage *message, int fd);
+ * closes the session, but for -EMFILE: the descriptor cannot be duplicated, and nothing is queued. */
+int session_send(struct session *session, const Stoker__V1__ServerMessage *message, int fd);
 
 /* Send what is queued and poll for what is wanted next. */
 void session_flush(struct session *session);

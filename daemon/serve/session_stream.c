@@ -176,8 +176,14 @@ void session_pump(struct session *session)
 	while (any) {
 		any = false;
 		for (unsigned i = 0; i < PROTOCOL_STREAMS_MAX && !session->closing; i++) {
-			if (session->streams[i] != NULL)
-				any |= pump_one(session, &session->streams[i]);
+			unsigned entry = (session->pump_next + i) % PROTOCOL_STREAMS_MAX;
+
+			if (session->streams[entry] == NULL ||
+				!pump_one(session, &session->streams[entry]))
+				continue;
+			any = true;
+			/* The others first, next time: the socket may be full now. */
+			session->pump_next = entry + 1;
 		}
 	}
 }
