@@ -38,7 +38,8 @@ static void close_everything(struct server *server)
 	close_handle((uv_handle_t *)&server->sigint);
 	close_handle((uv_handle_t *)&server->sighup);
 	close_handle((uv_handle_t *)&server->watchdog);
-	close_handle((uv_handle_t *)&server->deadline);
+	/* An index worker or a thread that takes memory may still be at work. */
+	uv_unref((uv_handle_t *)&server->deadline);
 	service_finish(&server->service);
 }
 
@@ -67,16 +68,17 @@ static void on_pool_stopped(void *data)
 
 static void on_leave(uv_timer_t *timer)
 {
-	(void)timer;
-	log_error("something still hangs; leaving all the same");
-	_exit(EXIT_FAILURE);
+	log_warning("something still hangs; leaving all the same");
+	/* Workers die with their parent (PR_SET_PDEATHSIG). */
+	_exit(((struct server *)timer->loop->data)->exit_status);
 }
 
 static void on_deadline(uv_timer_t *timer)
 {
 	struct server *server = timer->loop->data;
 
-	log_warning("a worker does not end; it is killed");
+	if (server->service.pool.count > 0)
+		log_warning("a worker does not end; it is killed");
 	pool_kill(&server->service.pool);
 	uv_timer_start(&server->deadline, on_leave, LEAVE_AFTER_MS, 0);
 }
@@ -103,6 +105,11 @@ static void on_terminate(uv_signal_t *handle, int signal)
 {
 	log_info("%s: going away", signal == SIGTERM ? "SIGTERM" : "SIGINT");
 	stop(handle->loop->data);
+}
+
+static void on_session_closed(struct service *service)
+{
+	listener_resume(&((struct server *)service->loop->data)->listener);
 }
 
 static void on_broken(struct service *service, const char *why)
@@ -181,8 +188,12 @@ static int apply_consume_config(struct server *server, struct config *config)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < config->dataset_count; i++)
-		entries[i] =
-			(struct catalog_entry){config->datasets[i].name, config->datasets[i].path};
+		entries[i] = (struct catalog_entry){
+			.name = config->datasets[i].name,
+			.path = config->datasets[i].path,
+			.also_read = config->datasets[i].also_read,
+			.also_read_count = config->datasets[i].also_read_count,
+		};
 	server->config = *config;
 	server->roots = roots;
 	server->root_count = root_count;
@@ -190,9 +201,11 @@ static int apply_consume_config(struct server *server, struct config *config)
 	settings = worker_settings(server);
 	service->budget.limit = config->memory != 0 ? config->memory : resources_memory() / 2;
 	service->catalog.max_memory = service->budget.limit;
+	service->catalog.program = settings.program;
+	service->catalog.sandbox = settings.sandbox;
 	service->pool.target = choose_workers(config);
 	pool_configure(&service->pool, &settings);
-	r = catalog_set(&service->catalog, &settings, entries, config->dataset_count);
+	r = catalog_set(&service->catalog, entries, config->dataset_count);
 	if (r < 0)
 		log_error("out of memory; the data sets stay as they were");
 	free(entries);
@@ -329,6 +342,7 @@ int server_init(struct server *server, struct config *config, struct error_text 
 	r = service_init(&server->service, &server->loop, STOKER_VERSION);
 	server->service.on_idle = on_streams_gone;
 	server->service.on_broken = on_broken;
+	server->service.on_session_closed = on_session_closed;
 	server->service.catalog.recovered = on_recovered;
 	server->service.catalog.data = server;
 	server->worker_program = find_worker();
@@ -368,6 +382,8 @@ void server_finish(struct server *server)
 {
 	if (!server->service.stopping)
 		stop(server);
+	uv_run(&server->loop, UV_RUN_DEFAULT);
+	close_handle((uv_handle_t *)&server->deadline);
 	uv_run(&server->loop, UV_RUN_DEFAULT);
 	if (uv_loop_close(&server->loop) < 0)
 		log_error("the loop still has open handles");

@@ -24,6 +24,9 @@ void dataset_unref(struct dataset *dataset)
 	index_unmap(&dataset->index);
 	close_fd(dataset->index_fd);
 	close_fd(dataset->data_fd);
+	for (size_t i = 0; i < dataset->also_read_count; i++)
+		free(dataset->also_read[i]);
+	free(dataset->also_read);
 	free(dataset->name);
 	free(dataset->path);
 	free(dataset);
@@ -44,9 +47,14 @@ static void tell_waiters(struct dataset *dataset)
 static void on_progress(uint64_t samples, void *data)
 {
 	struct dataset *dataset = data;
-	struct dataset_waiter *waiter;
 
 	dataset->found = samples;
+}
+
+static void tell_progress(struct dataset *dataset)
+{
+	struct dataset_waiter *waiter;
+
 	dataset->round++;
 	/* From the start after each call: telling one may cancel others. */
 	for (waiter = dataset->waiters; waiter != NULL;) {
@@ -55,7 +63,7 @@ static void on_progress(uint64_t samples, void *data)
 			continue;
 		}
 		waiter->round = dataset->round;
-		waiter->progress(waiter, samples);
+		waiter->progress(waiter, dataset->found);
 		waiter = dataset->waiters;
 	}
 }
@@ -143,14 +151,36 @@ static void start_indexing(struct dataset *dataset)
 		.failed = on_failed,
 	};
 	struct catalog *catalog = dataset->catalog;
+	/* Only its own roots: one on a file server that hangs must not hold up the others. */
+	const struct worker_settings settings = {
+		.program = catalog->program,
+		.sandbox = catalog->sandbox,
+		.roots = (const char *const *)dataset->also_read,
+		.root_count = dataset->also_read_count,
+	};
 	struct error_text error;
 
 	dataset->state = DATASET_STATE_INDEXING;
 	dataset->found = 0;
-	dataset->indexer = indexer_start(catalog->loop, &catalog->settings, dataset->path,
+	dataset->indexer = indexer_start(catalog->loop, &settings, dataset->path,
 		catalog->max_memory, &ops, dataset, &error);
 	if (dataset->indexer == NULL)
 		on_failed(error.text, dataset);
+}
+
+enum { TICK_MS = 1000 };
+
+static void on_tick(uv_timer_t *tick)
+{
+	const struct catalog *catalog = tick->data;
+	bool anybody = false;
+
+	for (size_t i = 0; i < catalog->count; i++) {
+		tell_progress(catalog->datasets[i]);
+		anybody |= catalog->datasets[i]->waiters != NULL;
+	}
+	if (!anybody)
+		uv_timer_stop(tick);
 }
 
 void dataset_wait(struct dataset *dataset, struct dataset_waiter *waiter)
@@ -158,6 +188,8 @@ void dataset_wait(struct dataset *dataset, struct dataset_waiter *waiter)
 	waiter->dataset = dataset;
 	waiter->next = dataset->waiters;
 	dataset->waiters = waiter;
+	if (dataset->catalog != NULL && !uv_is_active((uv_handle_t *)&dataset->catalog->tick))
+		uv_timer_start(&dataset->catalog->tick, on_tick, TICK_MS, TICK_MS);
 	if (dataset->state == DATASET_STATE_FAILED && dataset->catalog != NULL)
 		start_indexing(dataset);
 }
@@ -177,6 +209,17 @@ void dataset_cancel(struct dataset_waiter *waiter)
 	waiter->dataset = NULL;
 }
 
+static bool copy_roots(struct dataset *dataset, const struct catalog_entry *entry)
+{
+	for (size_t i = 0; i < entry->also_read_count; i++) {
+		dataset->also_read[i] = strdup(entry->also_read[i]);
+		if (dataset->also_read[i] == NULL)
+			return false;
+		dataset->also_read_count++;
+	}
+	return true;
+}
+
 static struct dataset *dataset_create(struct catalog *catalog, const struct catalog_entry *entry)
 {
 	struct dataset *dataset = calloc(1, sizeof(*dataset));
@@ -188,7 +231,9 @@ static struct dataset *dataset_create(struct catalog *catalog, const struct cata
 	dataset->index_fd = dataset->data_fd = -1;
 	dataset->name = strdup(entry->name);
 	dataset->path = strdup(entry->path);
-	if (dataset->name == NULL || dataset->path == NULL) {
+	dataset->also_read = calloc(entry->also_read_count + 1, sizeof(*dataset->also_read));
+	if (dataset->name == NULL || dataset->path == NULL || dataset->also_read == NULL ||
+		!copy_roots(dataset, entry)) {
 		dataset_unref(dataset);
 		return NULL;
 	}
@@ -210,8 +255,7 @@ static void let_go(struct dataset **datasets, size_t count)
 	free(datasets);
 }
 
-int catalog_set(struct catalog *catalog, const struct worker_settings *settings,
-	const struct catalog_entry *entries, size_t count)
+int catalog_set(struct catalog *catalog, const struct catalog_entry *entries, size_t count)
 {
 	struct dataset **datasets = calloc(count + 1, sizeof(struct dataset *));
 	struct dataset **old = catalog->datasets;
@@ -226,7 +270,6 @@ int catalog_set(struct catalog *catalog, const struct worker_settings *settings,
 			return -ENOMEM;
 		}
 	}
-	catalog->settings = *settings;
 	catalog->datasets = datasets;
 	catalog->count = count;
 	let_go(old, old_count);
@@ -235,8 +278,16 @@ int catalog_set(struct catalog *catalog, const struct worker_settings *settings,
 	return 0;
 }
 
+void catalog_init(struct catalog *catalog, uv_loop_t *loop)
+{
+	*catalog = (struct catalog){.loop = loop};
+	uv_timer_init(loop, &catalog->tick);
+	catalog->tick.data = catalog;
+}
+
 void catalog_finish(struct catalog *catalog)
 {
+	uv_close((uv_handle_t *)&catalog->tick, NULL);
 	let_go(catalog->datasets, catalog->count);
 	catalog->datasets = NULL;
 	catalog->count = 0;

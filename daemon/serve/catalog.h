@@ -27,6 +27,8 @@ struct dataset {
 	unsigned references;
 	struct catalog *catalog; /* NULL once the catalog has let go of it */
 	char *name, *path;
+	char **also_read; /* further roots that its index worker may read */
+	size_t also_read_count;
 	enum dataset_state state;
 	bool has_failed;
 	struct indexer *indexer;
@@ -49,8 +51,9 @@ struct dataset_waiter {
 
 struct catalog {
 	uv_loop_t *loop;
-	struct worker_settings settings;
-	uint64_t max_memory; /* for unpacked data of one data set */
+	uv_timer_t tick;               /* tells those who wait, about every second */
+	const char *program, *sandbox; /* of index workers; borrowed */
+	uint64_t max_memory;           /* for unpacked data of one data set */
 	struct dataset **datasets;
 	size_t count;
 	/* A data set that had failed is ready: its path may have come into being after the workers
@@ -61,11 +64,17 @@ struct catalog {
 
 struct catalog_entry {
 	const char *name, *path;
+	char *const *also_read;
+	size_t also_read_count;
 };
 
+/* Needs a running loop; the caller then sets program, sandbox, max_memory, recovered and data. */
+void catalog_init(struct catalog *catalog, uv_loop_t *loop);
+
 /* Replace what is served: everything is indexed anew. -ENOMEM leaves the old set in place. */
-int catalog_set(struct catalog *catalog, const struct worker_settings *settings,
-	const struct catalog_entry *entries, size_t count);
+int catalog_set(struct catalog *catalog, const struct catalog_entry *entries, size_t count);
+
+/* Its timer is closed by the loop, before the catalog may go. */
 void catalog_finish(struct catalog *catalog);
 
 /* Borrowed, or NULL. */

@@ -128,7 +128,6 @@ static void send_frame(struct player *player, const uint8_t *payload, size_t len
 
 static void play(struct player *player, const uint8_t *data, size_t size)
 {
-	const struct worker_settings none = {.program = "/not/there"};
 	size_t at = 0;
 
 	while (at < size) {
@@ -148,7 +147,7 @@ static void play(struct player *player, const uint8_t *data, size_t size)
 			send_frame(player, data + at, length);
 		at += length;
 		if ((player->flags & RELOAD) && before < size / 2 && at >= size / 2)
-			assert(catalog_set(&player->fixture.service.catalog, &none, NULL, 0) == 0);
+			assert(catalog_set(&player->fixture.service.catalog, NULL, 0) == 0);
 		if (player->flags & PATIENT)
 			fixture_settle(&player->fixture, hear, player);
 		else if (player->flags & STEPPING)

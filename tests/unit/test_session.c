@@ -363,14 +363,13 @@ static void an_index_that_fails_is_told(void **state)
 {
 	struct service_fixture *fixture = *state;
 	struct client client = client_connect(fixture);
-	const struct worker_settings none = {.program = "/not/there"};
 	Stoker__V1__ServerMessage *message;
 
 	say_hello(&client, false);
 	SKIP(&client, WELCOME);
 	say_open(&client, "i", 4);
 	SKIP(&client, INDEXING);
-	assert_int_equal(catalog_set(&fixture->service.catalog, &none, NULL, 0), 0);
+	assert_int_equal(catalog_set(&fixture->service.catalog, NULL, 0), 0);
 	message = HEAR(&client, ERROR);
 	assert_int_equal(message->error->code, STOKER__V1__ERROR_CODE__ERROR_DATASET);
 	assert_int_equal(message->error->request, 7);
@@ -382,14 +381,13 @@ static void a_reload_leaves_open_streams_alone(void **state)
 {
 	struct service_fixture *fixture = *state;
 	struct client client = client_connect(fixture);
-	const struct worker_settings none = {.program = "/not/there"};
 
 	say_hello(&client, false);
 	SKIP(&client, WELCOME);
 	say_open(&client, "d", 4);
 	SKIP(&client, OPENED);
 	SKIP(&client, BATCH);
-	assert_int_equal(catalog_set(&fixture->service.catalog, &none, NULL, 0), 0);
+	assert_int_equal(catalog_set(&fixture->service.catalog, NULL, 0), 0);
 	say_release(&client, 1);
 	SKIP(&client, BATCH);
 	say_open(&client, "d", 4);
