@@ -40,6 +40,14 @@ static void make_directory(const char *path)
 		log_debug("%s: %s", directory, strerror(errno));
 }
 
+/* It is another daemon's, or cannot be had: it must not be removed at the end. */
+static void forget_lock(struct listener *listener)
+{
+	listener->lock_fd = close_fd(listener->lock_fd);
+	free(listener->lock_path);
+	listener->lock_path = NULL;
+}
+
 /* Hold PATH.lock for as long as this daemon lives. The file that is locked must still be the one at
  * that name: another daemon that ends removes it. */
 static int take_lock(struct listener *listener, const char *path, struct error_text *error)
@@ -48,14 +56,17 @@ static int take_lock(struct listener *listener, const char *path, struct error_t
 	struct stat locked, named;
 
 	snprintf(name, sizeof(name), "%s.lock", path);
+	listener->lock_path = strdup(name);
+	if (listener->lock_path == NULL)
+		return error_set(error, -ENOMEM, "out of memory");
 	for (;;) {
 		listener->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (listener->lock_fd < 0)
-			return fail(error, -errno, name, "cannot be made");
-		if (flock(listener->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (listener->lock_fd < 0 || flock(listener->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 			int r = errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
 
-			listener->lock_fd = close_fd(listener->lock_fd);
+			forget_lock(listener);
+			if (r != -EADDRINUSE)
+				return fail(error, r, name, "cannot be used");
 			return error_set(
 				error, r, "%s: another stokerd is running here", escape(path).text);
 		}
@@ -213,12 +224,24 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	}
 }
 
+/* A descriptor that nobody asked for has to be closed, and closing what a client has prepared (a socket
+ * that lingers, a file on a dead server) can take as long as the client likes. Linux 6.16 and later
+ * refuse to send it; accepted sockets inherit that. */
+static void refuse_descriptors(int fd)
+{
+#ifndef SO_PASSRIGHTS
+	enum { SO_PASSRIGHTS = 83 };
+#endif
+	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+}
+
 int listener_start(struct listener *listener, struct service *service, struct error_text *error)
 {
 	int r = uv_poll_init(service->loop, &listener->poll, listener->fd);
 
 	if (r < 0)
 		return error_set(error, r, "the socket cannot be polled: %s", uv_strerror(r));
+	refuse_descriptors(listener->fd);
 	listener->service = service;
 	listener->poll.data = listener;
 	uv_timer_init(service->loop, &listener->pause);
@@ -229,8 +252,6 @@ int listener_start(struct listener *listener, struct service *service, struct er
 
 void listener_stop(struct listener *listener)
 {
-	char lock[PATH_MAX];
-
 	if (listener->service != NULL) {
 		uv_close((uv_handle_t *)&listener->poll, NULL);
 		uv_close((uv_handle_t *)&listener->pause, NULL);
@@ -239,11 +260,10 @@ void listener_stop(struct listener *listener)
 	listener->fd = close_fd(listener->fd);
 	if (listener->path != NULL)
 		unlink(listener->path);
-	if (listener->lock_fd >= 0 && listener->path != NULL) {
-		snprintf(lock, sizeof(lock), "%s.lock", listener->path);
-		unlink(lock);
-	}
+	if (listener->lock_path != NULL)
+		unlink(listener->lock_path);
 	free(listener->path);
-	listener->path = NULL;
+	free(listener->lock_path);
+	listener->path = listener->lock_path = NULL;
 	listener->lock_fd = close_fd(listener->lock_fd);
 }

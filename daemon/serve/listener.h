@@ -17,7 +17,8 @@ struct listener {
 	uv_timer_t pause; /* after a failure to accept for want of descriptors */
 	struct service *service;
 	int fd, lock_fd;
-	char *path; /* NULL when inherited */
+	char *path;      /* NULL when inherited */
+	char *lock_path; /* NULL while the lock is not held */
 	bool paused;
 };
 
