@@ -2,6 +2,7 @@
 #include "daemon/util/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -72,9 +73,10 @@ static void log_arguments(enum log_level level, const char *format, va_list args
 	if (used > (int)sizeof(line) - 2)
 		used = (int)sizeof(line) - 2;
 	line[used++] = '\n';
-	/* One write per line, so that lines of several processes do not mix; losing a log line to a
-	 * full pipe is better than stopping. */
-	if (write(STDERR_FILENO, line, (size_t)used) < 0) {
+	/* One write per line, so that lines of several processes do not mix. Losing a line to a reader
+	 * that has stopped is better than stopping too. */
+	if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, 0) != 1 ||
+		write(STDERR_FILENO, line, (size_t)used) < 0) {
 	}
 	errno = saved;
 }
