@@ -2,9 +2,9 @@
 /*
  * Everything that a client can say to stokerd: its messages reach a real session, which opens
  * streams, renders batches and answers. Nothing may be left of it at the end, the loop must come to
- * rest, and what is answered must be the protocol. Byte 0 holds `enum flag`; the rest are payloads,
- * each after its length in a byte, or in two bytes when the first is 255; or, with RAW, bytes as
- * they are.
+ * rest, and what is answered must be the protocol. Byte 0 holds `enum flag` and byte 1 `enum work`;
+ * the rest are payloads, each after its length in a byte, or in two bytes when the first is 255; or,
+ * with RAW, bytes as they are.
  */
 #include "tests/unit/service_fixture.h"
 
@@ -25,10 +25,22 @@ enum flag {
 	SENDS_FD = 128,   /* a descriptor comes with the second frame */
 };
 
+/* Who renders: the service itself, or workers that the fuzzer plays. */
+enum work {
+	WORKERS = 3, /* their number; 0 = the service itself */
+	LAST_IN = 4, /* the job that was given last comes back first */
+	DIE = 8,     /* each third job is lost */
+	FAULTS = 16, /* by a fault of its own */
+	SLOW = 32,   /* jobs come back only while the client waits for something */
+	QUEUED = 2,  /* jobs given to one worker at a time */
+};
+
 struct player {
 	struct service_fixture fixture;
 	struct fdio io; /* the client's end */
-	unsigned flags, frames;
+	unsigned flags, work, frames;
+	struct pool_job jobs[WORKERS * QUEUED]; /* with workers, oldest first */
+	unsigned job_count, jobs_done;
 	bool greeted, over; /* heard Welcome; heard Error.closing */
 };
 
@@ -68,10 +80,70 @@ static void check_message(struct player *player, const Stoker__V1__ServerMessage
 	}
 }
 
-/* Read what the daemon has sent: true when there was something. */
-static bool hear(void *data)
+/* ---- workers ---- */
+
+static bool is_good(const struct served_stream *served, uint64_t sample)
 {
-	struct player *player = data;
+	const char *name = served->dataset->name;
+
+	return name[0] == 'd' || name[0] == 'l' || (name[0] == 'b' && sample < GOOD_SAMPLES);
+}
+
+static void render(struct player *player, const struct pool_job *job)
+{
+	struct served_stream *served = (struct served_stream *)job->stream;
+	const struct arena *arena = &served->stream.arena;
+	const struct job_render *rows = &job->render;
+	struct result result = {.kind = RESULT_RENDERED, .id = rows->id, .busy_ns = 100000};
+	struct pool *pool = &player->fixture.service.pool;
+
+	for (uint32_t i = 0; i < rows->rows && is_good(served, rows->samples[i]); i++) {
+		arena_rows(arena, rows->slot)[rows->first_row + i] =
+			(struct batch_row){.sample = rows->samples[i]};
+		memset(arena_pixels(arena, rows->slot, rows->first_row + i), (int)i,
+			arena->geometry.row_bytes);
+		result.rows_done++;
+	}
+	if (result.rows_done < rows->rows)
+		error_set(&result.reason, 0, "bad\xff");
+	pool->ops->rendered(job, &result, pool->data);
+}
+
+/* Take jobs, and give one back: true when there was one. */
+static bool work(struct player *player)
+{
+	struct pool *pool = &player->fixture.service.pool;
+	struct pool_loss loss = {.fault = player->work & FAULTS, .cause = "SIGSEGV"};
+	struct pool_job job;
+	unsigned i;
+
+	while (!player->fixture.service.stopping &&
+		player->job_count < (player->work & WORKERS) * QUEUED &&
+		pool->ops->next_job(&player->jobs[player->job_count], JOB_ROWS_MAX, pool->data))
+		player->job_count++;
+	if (player->job_count == 0)
+		return false;
+	i = player->work & LAST_IN ? player->job_count - 1 : 0;
+	job = player->jobs[i];
+	memmove(&player->jobs[i], &player->jobs[i + 1],
+		(--player->job_count - i) * sizeof(struct pool_job));
+	loss.rows_done = job.render.rows / 2;
+	for (uint32_t k = 0; k < loss.rows_done; k++) {
+		if (!is_good((struct served_stream *)job.stream, job.render.samples[k]))
+			loss.rows_done = k;
+	}
+	if ((player->work & DIE) && ++player->jobs_done % 3 == 0)
+		pool->ops->lost(&job, &loss, pool->data);
+	else
+		render(player, &job);
+	return true;
+}
+
+/* ---- the client ---- */
+
+/* Read what the daemon has sent: true when there was something. */
+static bool hear(struct player *player)
+{
 	struct fdio_frame frame;
 	bool any = false;
 
@@ -90,6 +162,15 @@ static bool hear(void *data)
 		any = true;
 	}
 	return any;
+}
+
+/* Everything that goes on around the service. */
+static bool live(void *data)
+{
+	struct player *player = data;
+	bool worked = work(player);
+
+	return hear(player) || worked;
 }
 
 static void send_bytes(struct player *player, const uint8_t *bytes, size_t length, int fd)
@@ -126,6 +207,13 @@ static void send_frame(struct player *player, const uint8_t *payload, size_t len
 	send_bytes(player, payload, length, -1);
 }
 
+static void step(struct player *player)
+{
+	fixture_turn(&player->fixture);
+	if (!(player->work & SLOW))
+		work(player);
+}
+
 static void play(struct player *player, const uint8_t *data, size_t size)
 {
 	size_t at = 0;
@@ -149,9 +237,9 @@ static void play(struct player *player, const uint8_t *data, size_t size)
 		if ((player->flags & RELOAD) && before < size / 2 && at >= size / 2)
 			assert(catalog_set(&player->fixture.service.catalog, NULL, 0) == 0);
 		if (player->flags & PATIENT)
-			fixture_settle(&player->fixture, hear, player);
+			fixture_settle(&player->fixture, live, player);
 		else if (player->flags & STEPPING)
-			fixture_turn(&player->fixture);
+			step(player);
 	}
 }
 
@@ -167,24 +255,26 @@ static int free_fd(void)
 
 static void run(const uint8_t *data, size_t size)
 {
-	struct player player = {.flags = data[0]};
+	struct player player = {.flags = data[0], .work = data[1]};
 
 	fixture_start(&player.fixture);
+	player.fixture.service.pool.target = player.work & WORKERS;
 	fdio_init(&player.io, fixture_connect(&player.fixture), FRAME_INLINE_MAX);
-	play(&player, data + 1, size - 1);
+	play(&player, data + 2, size - 2);
 	if (!(player.flags & STEPPING))
-		fixture_settle(&player.fixture, hear, &player);
+		fixture_settle(&player.fixture, live, &player);
 	if (player.flags & HALF_CLOSES) {
 		shutdown(player.io.fd, SHUT_WR);
-		fixture_settle(&player.fixture, hear, &player);
+		fixture_settle(&player.fixture, live, &player);
 	}
 	if (!(player.flags & DAEMON_ENDS)) {
 		fdio_finish(&player.io);
-		fixture_settle(&player.fixture, NULL, NULL);
+		player.flags |= DEAF;
+		fixture_settle(&player.fixture, live, &player);
 		assert(player.fixture.service.session_count == 0);
 		assert(player.fixture.service.stream_count == 0);
 	}
-	fixture_finish(&player.fixture);
+	fixture_finish(&player.fixture, live, &player);
 	if (player.flags & DAEMON_ENDS)
 		hear(&player);
 	fdio_finish(&player.io);
@@ -193,14 +283,14 @@ static void run(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static bool warm;
-	static const uint8_t nothing;
+	static const uint8_t nothing[2];
 	int fd;
 
-	if (size == 0)
+	if (size < 2)
 		return 0;
 	log_open("fuzz_session", LOG_LEVEL_ERROR);
 	if (!warm) {
-		run(&nothing, 1); /* libuv makes what it keeps for ever */
+		run(nothing, 2); /* libuv makes what it keeps for ever */
 		warm = true;
 	}
 	fd = free_fd();

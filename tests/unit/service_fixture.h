@@ -224,8 +224,9 @@ static inline void fixture_settle(
 	} while (any || !fixture_is_quiet(fixture));
 }
 
-/* The daemon's end, as SIGTERM makes it. Nothing may be left. */
-static inline void fixture_finish(struct service_fixture *fixture)
+/* The daemon's end, as SIGTERM makes it. Nothing may be left. `more` is as in fixture_settle. */
+static inline void fixture_finish(
+	struct service_fixture *fixture, bool (*more)(void *data), void *data)
 {
 	struct service *service = &fixture->service;
 
@@ -234,8 +235,11 @@ static inline void fixture_finish(struct service_fixture *fixture)
 		session_dismiss(service->sessions);
 	pool_stop(&service->pool, on_fixture_pool_stopped);
 	assert(fixture->pool_stopped);
-	while (service->stream_count > 0)
+	while (service->stream_count > 0) {
 		fixture_turn(fixture);
+		if (more != NULL)
+			more(data);
+	}
 	service_finish(service);
 	uv_run(&fixture->loop, UV_RUN_DEFAULT);
 	assert(service->budget.used == 0 && service->session_count == 0);

@@ -429,7 +429,7 @@ static int finish(void **state)
 	fixture_settle(fixture, NULL, NULL);
 	clean = service->session_count == 0 && service->stream_count == 0 &&
 		service->budget.used == 0;
-	fixture_finish(fixture);
+	fixture_finish(fixture, NULL, NULL);
 	return clean ? 0 : -1;
 }
 
