@@ -153,11 +153,28 @@ static void populated_and_sealed(void **state)
 static void memory_that_cannot_be_had(void **state)
 {
 	_cleanup_fd_ int fd = memfd_create("test", MFD_CLOEXEC);
+	atomic_bool cancelled = true;
 
 	(void)state;
 	assert_int_equal(arena_populate(-1, 4096, NULL), -EBADF);
-	assert_int_equal(arena_populate(fd, (uint64_t)INT64_MAX + 4096, NULL), -EINVAL);
+	/* Cancelled, so that a mistake in this check does not take all the memory there is. */
+	assert_int_equal(arena_populate(fd, (uint64_t)INT64_MAX + 4096, &cancelled), -EINVAL);
 	assert_int_equal(arena_populate(fd, 4096, NULL), -EPERM); /* it was made without sealing */
+}
+
+static void populating_stops_when_nobody_waits(void **state)
+{
+	struct arena arena = make(4, 64, 784);
+	atomic_bool cancelled = true;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes, &cancelled), -ECANCELED);
+	assert_int_equal(fstat(arena.fd, &st), 0);
+	assert_int_equal(st.st_blocks, 0);
+	cancelled = false;
+	assert_int_equal(arena_populate(arena.fd, arena.geometry.bytes, &cancelled), 0);
+	arena_finish(&arena);
 }
 
 static void header_repeats_the_geometry(void **state)
@@ -261,6 +278,7 @@ int main(void)
 		cmocka_unit_test(slots_and_rows_do_not_overlap),
 		cmocka_unit_test(populated_and_sealed),
 		cmocka_unit_test(memory_that_cannot_be_had),
+		cmocka_unit_test(populating_stops_when_nobody_waits),
 		cmocka_unit_test(header_repeats_the_geometry),
 		cmocka_unit_test(the_clients_descriptor_is_read_only),
 		cmocka_unit_test(a_worker_attaches),
