@@ -82,9 +82,11 @@ void session_flush(struct session *session)
 		return;
 	}
 	queued = fdio_queued(&session->io);
-	/* Once polled for, UV_WRITABLE is only given up in on_poll, which then does what had to wait
-	 * for room: frames to handle, batches to send. */
-	writable = queued > 0 || session->frames_left ? UV_WRITABLE : session->events & UV_WRITABLE;
+	/* Once polled for, UV_WRITABLE is only given up at the end of on_poll, when all that had to wait
+	 * for room has been done: frames handled, batches sent. */
+	writable = queued > 0 || session->frames_left ? UV_WRITABLE : 0;
+	if (!session->caught_up)
+		writable |= session->events & UV_WRITABLE;
 	/* A client that dies with a long queue makes the socket writable. One that only shuts its side
 	 * down is not asked for: that event stays until all it sent has been read. */
 	readable = queued <= SESSION_QUEUE_MAX ? UV_READABLE : 0;
@@ -289,11 +291,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		session_close(session);
 		return;
 	}
-	if (events & UV_WRITABLE) {
-		session->events &= ~UV_WRITABLE; /* asked for anew below, if it is still wanted */
+	if (events & UV_WRITABLE)
 		session_flush(session);
-		session_pump(session);
-	}
 	if (!session->closing && (events & UV_READABLE))
 		r = fdio_receive(&session->io);
 	if (r == -EMFILE)
@@ -302,7 +301,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	handle_frames(session);
 	if (r < 0)
 		session_close(session);
+	session_pump(session);
+	session->caught_up = !session->frames_left && fdio_queued(&session->io) == 0;
 	session_flush(session);
+	session->caught_up = false;
 }
 
 static void read_peer(struct session *session)

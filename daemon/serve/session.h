@@ -38,6 +38,7 @@ struct session {
 	char name[ESCAPE_MAX]; /* escaped; "" before Hello */
 	bool greeted, takes_fds, closing;
 	bool frames_left;   /* received, and not handled yet */
+	bool caught_up;     /* nothing waits for room in the socket but what is queued */
 	unsigned pump_next; /* stream whose turn it is to be sent first */
 	int events;         /* polled for */
 	struct served_stream *streams[PROTOCOL_STREAMS_MAX];

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from client import FLOAT, GUARD, Client, all_rows, pb
+from client import FLOAT, GUARD, HEADER, Client, all_rows, pb
 from reference import epoch_order, folder_pixels, nchw, to_float
 
 HOLDER = Path(__file__).with_name('hold_batches.py')
@@ -171,3 +171,26 @@ def test_abrupt_end_while_writing(start_daemon, large_folder):
                         batch_size=1024, depth=8)
             client.wait(lambda kind, _: kind == 'batch')
     daemon.wait_idle()
+
+
+@pytest.mark.parametrize('part', [1, 70_000, 100_000])
+def test_an_answer_between_inline_batches_does_not_stall_them(start_daemon, grey_folder, part):
+    """The queue becomes empty while an answer is sent: the batches that waited for it go on."""
+    daemon = start_daemon({'train': grey_folder}, workers=1, settle=True)
+    with daemon.client() as client:
+        client.send_open('train', batch_size=100, dtype=pb.DTYPE_U8, depth=3,
+                         payload=pb.PAYLOAD_INLINE)
+        daemon.wait_until(lambda status: status.stream and status.stream[0].filling == 0 and
+                          status.stream[0].ready + status.stream[0].lent == 3, 'nothing is ready')
+        data = client._read_exactly(part)
+        client.send(status=pb.StatusRequest(request=77))
+        kinds = []
+        while kinds.count('batch') < 3 or 'status' not in kinds:
+            while len(data) < 8 or len(data) < 8 + HEADER.unpack(data[:8])[0]:
+                more = client.socket.recv(1 << 20)
+                assert more
+                data += more
+            length = 8 + HEADER.unpack(data[:8])[0]
+            kinds.append(pb.ServerMessage.FromString(bytes(data[8:length])).WhichOneof('message'))
+            data = data[length:]
+        assert kinds.count('status') == 1
