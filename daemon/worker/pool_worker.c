@@ -44,7 +44,8 @@ void pool_worker_kill_broken(struct pool_worker *worker, const char *what)
 	log_error("worker %d %s; it is replaced", worker->process.pid, what);
 	worker->broken = true;
 	uv_poll_stop(&worker->process.poll);
-	uv_process_kill(&worker->process.process, SIGKILL);
+	if (!worker->reaped)
+		uv_process_kill(&worker->process.process, SIGKILL);
 }
 
 static void hang_up_when_idle(struct pool_worker *worker)
