@@ -58,7 +58,8 @@ int log_level_parse(const char *name)
 	return -EINVAL;
 }
 
-static void log_arguments(enum log_level level, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void log_arguments(
+	enum log_level level, const char *format, va_list args)
 {
 	char line[2048];
 	int used, saved = errno;
