@@ -52,65 +52,60 @@ static size_t escape_one(const uint8_t *s, size_t left, char out[16], size_t *ou
 	return length;
 }
 
-struct escaped escape_bytes(const void *bytes, size_t length)
+/* Append the escaped form of s[*at .. length) to out[*used ..], as far as it fits below `limit`; *at and
+ * *used move on. */
+static void append(
+	const uint8_t *s, size_t length, size_t *at, char *out, size_t *used, size_t limit)
 {
-	enum { HALF = (ESCAPE_MAX - 4) / 2 };
-	const uint8_t *s = bytes;
-	struct escaped escaped;
-	size_t used = 0, i = 0;
-
-	while (i < length) {
+	while (*at < length) {
 		char one[16];
-		size_t n, step = escape_one(s + i, length - i, one, &n);
+		size_t n, step = escape_one(s + *at, length - *at, one, &n);
 
-		if (used + n >= ESCAPE_MAX)
-			break;
-		memcpy(escaped.text + used, one, n);
-		used += n;
-		i += step;
+		if (*used + n > limit)
+			return;
+		memcpy(out + *used, one, n);
+		*used += n;
+		*at += step;
 	}
-	escaped.text[used] = '\0';
-	if (i == length)
-		return escaped;
+}
 
-	/* Too long: keep the first half, and fill the second from the end of the input backwards. */
-	size_t head = 0, tail_start = length;
-	for (i = 0; i < length;) {
-		char one[16];
-		size_t n, step = escape_one(s + i, length - i, one, &n);
+/* Where the last part of s[least .. length) begins that takes at most `room` bytes escaped. */
+static size_t find_tail(const uint8_t *s, size_t least, size_t length, size_t room)
+{
+	size_t start = length;
 
-		if (head + n > HALF)
-			break;
-		head += n;
-		i += step;
-	}
-	for (size_t start = length, size = 0; start > i;) {
+	for (size_t size = 0; start > least;) {
 		size_t at = start - 1, n;
 		char one[16];
 
-		while (at > i && start - at < 4 && (s[at] & 0xc0) == 0x80)
+		while (at > least && start - at < 4 && (s[at] & 0xc0) == 0x80)
 			at--;
 		if (escape_one(s + at, length - at, one, &n) != start - at) {
 			at = start - 1; /* a stray continuation byte stands for itself */
 			n = 4;
 		}
-		if (size + n > HALF)
+		if (size + n > room)
 			break;
 		size += n;
 		start = at;
-		tail_start = at;
 	}
-	memcpy(escaped.text + head, "...", 3);
-	used = head + 3;
-	for (i = tail_start; i < length;) {
-		char one[16];
-		size_t n, step = escape_one(s + i, length - i, one, &n);
+	return start;
+}
 
-		if (used + n >= ESCAPE_MAX)
-			break;
-		memcpy(escaped.text + used, one, n);
-		used += n;
-		i += step;
+struct escaped escape_bytes(const void *bytes, size_t length)
+{
+	enum { MOST = ESCAPE_MAX - 1, HALF = (MOST - 3) / 2 };
+	struct escaped escaped;
+	size_t used = 0, at = 0;
+
+	append(bytes, length, &at, escaped.text, &used, MOST);
+	if (at < length) {
+		used = at = 0;
+		append(bytes, length, &at, escaped.text, &used, HALF);
+		memcpy(escaped.text + used, "...", 3);
+		used += 3;
+		at = find_tail(bytes, at, length, HALF);
+		append(bytes, length, &at, escaped.text, &used, MOST);
 	}
 	escaped.text[used] = '\0';
 	return escaped;
