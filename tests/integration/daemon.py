@@ -111,11 +111,12 @@ class Daemon:
     """stokerd on a socket of its own.
 
     datasets: {name: path}. config: text of the config file; empty, so that the machine's own file is
-    never read. wrapper: a command line to put before stokerd.
+    never read. wrapper: a command line to put before stokerd. as_nobody: run as that user (needs
+    root), from copies of the programs, since the checkout may be closed to others.
     """
 
     def __init__(self, datasets=None, workers=2, config='', memory=None, args=(), wrapper=(),
-                 env=None, socket_path=None, directory=None):
+                 env=None, socket_path=None, directory=None, as_nobody=False):
         self.own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix='stk.', dir='/tmp'))
         self.socket_path = Path(socket_path or self.directory / 's')
@@ -125,7 +126,11 @@ class Daemon:
         self.killed = False
         self.process = None
         self.base_fds = None
-        self.command = [*wrapper, str(STOKERD), '--config', str(self.config_path)]
+        stokerd, worker = STOKERD, WORKER
+        if as_nobody:
+            wrapper = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+            stokerd, worker = (shutil.copy(path, self.directory) for path in (STOKERD, WORKER))
+        self.command = [*wrapper, str(stokerd), '--config', str(self.config_path)]
         if socket_path != 'inherited':
             self.command += ['--socket', str(self.socket_path)]
         if workers is not None:
@@ -138,7 +143,7 @@ class Daemon:
         self.env = {
             'PATH': os.environ.get('PATH', '/usr/bin:/bin'),
             'LC_ALL': 'C.UTF-8',
-            'STOKER_WORKER': str(WORKER),
+            'STOKER_WORKER': str(worker),
             # Marks every process of this daemon; see left_behind().
             'STOKER_TEST_DAEMON': str(self.directory),
             **{name: os.environ[name] for name in ('ASAN_OPTIONS', 'UBSAN_OPTIONS',

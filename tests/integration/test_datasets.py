@@ -141,7 +141,6 @@ def test_a_file_that_is_no_data_set(start_daemon, scratch):
 @needs_root
 def test_unreadable(start_daemon, scratch, grey_folder):
     """Run as nobody: a folder, and a single file, that only root may read."""
-    as_nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
     closed = make_data.write_folder(f'{scratch}/closed', make_data.pixels(10), 2)
     partly = make_data.write_folder(f'{scratch}/partly', make_data.pixels(10), 2)
     os.chmod(closed, 0o700)
@@ -149,7 +148,7 @@ def test_unreadable(start_daemon, scratch, grey_folder):
     os.mkdir(f'{scratch}/run')
     os.chmod(f'{scratch}/run', 0o777)
     daemon = start_daemon({'closed': closed, 'partly': partly, 'good': grey_folder},
-                          wrapper=as_nobody, socket_path=f'{scratch}/run/s')
+                          as_nobody=True, socket_path=f'{scratch}/run/s')
     assert b'\nUid:\t65534' in read_proc(daemon.pid, 'status')
     with daemon.client() as client:
         with pytest.raises(ServerError) as caught:

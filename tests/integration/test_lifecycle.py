@@ -16,7 +16,6 @@ from daemon import STOKERD, WORKER, children, wait_pid_gone
 from reference import epoch_order
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root to become another user')
-AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 
 # SIGTERM to the end, at most; the daemon's own promise.
 STOP_SECONDS = 2.0
@@ -216,7 +215,7 @@ def test_own_instance_of_a_user(start_daemon, new_daemon, grey_folder, scratch):
     os.mkdir(run)
     os.chown(run, 65534, 65534)
     os.chmod(run, 0o700)
-    daemon = new_daemon({'train': grey_folder}, wrapper=AS_NOBODY, socket_path='inherited',
+    daemon = new_daemon({'train': grey_folder}, as_nobody=True, socket_path='inherited',
                         env={'XDG_RUNTIME_DIR': run})
     daemon.socket_path = daemon.directory / 'unused'
     daemon.start()
