@@ -44,10 +44,11 @@ int png_tree_check(const char *destination)
 
 static int make_partial(struct png_tree *tree)
 {
-	mode_t mask = umask(0);
-	int r = tree_make_parents(tree->destination);
+	mode_t mask = umask(0); /* which can only be read by setting it */
+	int r;
 
 	umask(mask);
+	r = tree_make_parents(tree->destination);
 	if (r < 0)
 		return r;
 	if (asprintf(&tree->partial, "%s.partial-XXXXXX", tree->destination) < 0) {

@@ -90,3 +90,16 @@ def test_labels_keep_their_order(scratch):
     assert '24 PNG files' in output
     assert sorted(os.listdir(f'{scratch}/png')) == [f'{label:02}' for label in range(12)]
     assert sorted(os.listdir(f'{scratch}/png/03')) == ['00003.png', '00015.png']
+
+
+def test_made_folders_heed_the_umask(scratch):
+    source = make_data.write_idx(f'{scratch}/idx', make_data.pixels(3), np.arange(3))
+    before = os.umask(0o027)
+    try:
+        process = start(source, f'{scratch}/a/b/png', f'{scratch}/run')
+    finally:
+        os.umask(before)
+    errors = process.communicate(timeout=GUARD)[1]
+    assert process.returncode == 0, errors
+    for folder in ('a', 'a/b', 'a/b/png', 'a/b/png/0'):
+        assert os.stat(f'{scratch}/{folder}').st_mode & 0o777 == 0o750, folder
