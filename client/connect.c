@@ -104,14 +104,31 @@ static void default_name(char name[PROTOCOL_CLIENT_NAME_MAX + 1])
 		strcpy(name, "libstoker");
 }
 
+/* Also false when the daemon has gone and nobody has noticed yet: then poll(2) tells of a hangup. */
+static bool is_connected(const struct stoker *stoker)
+{
+	return stoker->io.fd >= 0 && !stoker->dead && !stoker->send_failed &&
+	       client_poll(stoker->io.fd, 0, client_deadline(0)) == 0;
+}
+
+/* Streams that the caller has closed only wait for the daemon's word. */
+static bool has_open_stream(const struct stoker *stoker)
+{
+	const struct stoker_stream *stream = stoker->streams;
+
+	while (stream && stream->closed)
+		stream = stream->next;
+	return stream;
+}
+
 int stoker_connect(struct stoker *stoker, const char *socket, const char *name)
 {
 	char own_name[PROTOCOL_CLIENT_NAME_MAX + 1], path[4096];
 	int r, fd;
 
-	if (stoker->io.fd >= 0 && !stoker->dead)
+	if (is_connected(stoker))
 		return client_error(stoker, -EISCONN, "already connected to %s", stoker->socket);
-	if (stoker->streams)
+	if (has_open_stream(stoker))
 		return client_error(stoker, -EBUSY,
 			"the lost connection still has streams: close them before connecting "
 			"again");

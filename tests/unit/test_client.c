@@ -321,6 +321,35 @@ static void the_last_words_are_heard(void **state)
 	fixture_finish(&fixture);
 }
 
+/* The daemon is lost: noticed by nobody yet, by a Close that could not be sent, or by a read. */
+static void a_lost_connection_can_be_made_again(void **state)
+{
+	(void)state;
+	for (int noticed = 0; noticed < 3; noticed++) {
+		struct fixture fixture = fixture_create();
+		struct place place = place_create();
+		struct stoker_stream *stream = open_shared(&fixture, 1, 7);
+		struct stoker_batch *batch;
+
+		assert_int_equal(stoker_connect(fixture.stoker, place.path, NULL), -EISCONN);
+		if (noticed == 0) { /* a Close that the daemon has not answered */
+			stoker_close(stream);
+			assert_int_equal(
+				stoker_connect(fixture.stoker, place.path, NULL), -EISCONN);
+		}
+		fdio_finish(&fixture.server);
+		if (noticed == 2)
+			assert_int_equal(stoker_next(stream, 0, &batch), -ECONNRESET);
+		if (noticed > 0) {
+			assert_int_equal(stoker_connect(fixture.stoker, place.path, NULL), -EBUSY);
+			stoker_close(stream);
+		}
+		assert_int_equal(stoker_connect(fixture.stoker, place.path, NULL), -ENOENT);
+		place_finish(&place);
+		fixture_finish(&fixture);
+	}
+}
+
 static void status_is_copied_and_escaped(void **state)
 {
 	struct fixture fixture = fixture_create();
@@ -397,6 +426,7 @@ int main(void)
 		cmocka_unit_test(errors_become_errnos),
 		cmocka_unit_test(an_error_may_answer_and_close),
 		cmocka_unit_test(the_last_words_are_heard),
+		cmocka_unit_test(a_lost_connection_can_be_made_again),
 		cmocka_unit_test(status_is_copied_and_escaped),
 	};
 
