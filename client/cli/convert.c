@@ -135,6 +135,8 @@ int cmd_convert(struct cli *cli, int argc, char **argv)
 	r = cli_parse(cli, options, argc, argv, 2, 2);
 	if (r != CLI_OK)
 		return r == CLI_DONE ? CLI_OK : r;
+	if (cli->arguments[1][0] == '\0')
+		return cli_error(cli, CLI_USAGE, "where to? DEST is empty");
 	r = png_tree_check(cli->arguments[1]);
 	if (r < 0)
 		return explain_destination(cli, cli->arguments[1], r);

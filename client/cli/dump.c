@@ -199,7 +199,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	r = cli_parse(cli, table, argc, argv, 1, 1);
 	if (r != CLI_OK)
 		return r == CLI_DONE ? CLI_OK : r;
-	if (directory == NULL)
+	if (directory == NULL || directory[0] == '\0')
 		return cli_error(cli, CLI_USAGE, "where to? Give a directory: -o DIR");
 	options.dataset = cli->arguments[0];
 	options.batch_size = (uint32_t)batch_size;

@@ -29,7 +29,7 @@ int tree_make_parents(const char *path)
 
 	if (copy == NULL)
 		return -ENOMEM;
-	for (char *slash = strchr(copy + 1, '/'); slash != NULL && r == 0;
+	for (char *slash = strchr(copy + strspn(copy, "/"), '/'); slash != NULL && r == 0;
 		slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		if (mkdir(copy, 0777) < 0 && errno != EEXIST)

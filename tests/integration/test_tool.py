@@ -42,6 +42,11 @@ def test_help():
     assert '--batch-size' in run('dump', 'x', '--batchsize', '3', status=2)
 
 
+def test_empty_destination(scratch):
+    assert '-o DIR' in run('dump', 'train', '-o', '', status=2)
+    assert 'DEST' in run('convert', scratch, '', status=2)
+
+
 @pytest.mark.parametrize('command', [('status',), ('datasets',), ('bench', 'train'),
                                      ('dump', 'train', '-o', '/tmp/never')],
                          ids=lambda command: command[0])
