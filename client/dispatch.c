@@ -72,11 +72,11 @@ static int take_sought(struct stoker *stoker, const Stoker__V1__Sought *sought)
 
 	if (!stream)
 		return unexpected(stoker, "Sought for a stream that is not open");
-	if (stream->closed || stream->seek_request != sought->request)
+	if (stream->closed || stream->seek_request == 0 || stream->seek_request != sought->request)
 		return 1; /* another Seek followed it */
 	stream->seek_request = 0;
 	stream->finished = false;
-	stream->end_due = false;
+	stream->end_due = stream_ends_epoch(stream, &stream->seek_cursor);
 	stream_drop_queued(stream);
 	return 1;
 }

@@ -109,8 +109,7 @@ void stream_free_batches(struct stoker_stream *stream)
 	stream->held = 0;
 }
 
-/* Is this the last batch of its epoch? A seek may have begun anywhere, so the step does not tell. */
-static bool ends_epoch(const struct stoker_stream *stream, const struct stoker_cursor *after)
+bool stream_ends_epoch(const struct stoker_stream *stream, const struct stoker_cursor *after)
 {
 	uint64_t samples = stream->info.epoch_samples;
 	uint64_t least = after->drop_last ? stream->info.batch_size : 1;
@@ -131,7 +130,7 @@ static int take_event(struct stoker_stream *stream, struct stoker_batch **batch)
 		return STOKER_EPOCH_END;
 	}
 	stream->held++;
-	stream->end_due = ends_epoch(stream, &event.batch->public.cursor);
+	stream->end_due = stream_ends_epoch(stream, &event.batch->public.cursor);
 	*batch = &event.batch->public;
 	return STOKER_BATCH;
 }

@@ -74,8 +74,9 @@ struct stoker_stream {
 	bool ended;            /* by the daemon's Error: no message about it will come */
 	char *error_text;      /* of that Error */
 	uint32_t seek_request; /* 0, or of the Seek that is not yet answered */
-	int seek_error;        /* errno of a refused Seek, until it is returned */
-	char *seek_text;       /* likewise */
+	struct stoker_cursor seek_cursor; /* of that Seek */
+	int seek_error;                   /* errno of a refused Seek, until it is returned */
+	char *seek_text;                  /* likewise */
 	struct stoker_stream *next;
 };
 
@@ -169,6 +170,10 @@ int stream_take_epoch_end(struct stoker_stream *stream, const Stoker__V1__EpochE
 
 /* Queue a batch, or with NULL the end of an epoch. False without memory. */
 bool stream_add_event(struct stoker_stream *stream, struct client_batch *batch, bool last);
+
+/* Does an epoch end at this cursor, so that EpochEnd comes before any batch? A seek may have begun
+ * anywhere, so the step of a batch does not tell. */
+bool stream_ends_epoch(const struct stoker_stream *stream, const struct stoker_cursor *after);
 
 /* Drop what is queued, and release the batches among it to the daemon. */
 void stream_drop_queued(struct stoker_stream *stream);

@@ -118,6 +118,7 @@ int stoker_seek(struct stoker_stream *stream, const struct stoker_cursor *cursor
 		if (r < 0)
 			return r;
 		stream->seek_request = seek.request;
+		stream->seek_cursor = *cursor;
 	}
 	while (stream->seek_request != 0 && !stream->ended) {
 		r = client_step(stoker, deadline);

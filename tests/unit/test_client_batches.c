@@ -445,6 +445,50 @@ static void a_finished_stream_goes_on_after_a_seek(void **state)
 	fixture_finish(&fixture);
 }
 
+static void a_seek_to_the_end_of_an_epoch_foresees_it(void **state)
+{
+	struct fixture fixture = fixture_create();
+	struct stoker_stream *stream = open_shared(&fixture, 1, 7);
+	struct stoker_cursor cursor = {.world = 1, .position = 16};
+	struct stoker_batch *batch;
+
+	(void)state;
+	say_batch(&fixture, 7, 0);
+	say_batch(&fixture, 7, 1);
+	next_batch(stream, 0);
+	next_batch(stream, 1);
+	say_sought(&fixture, 2, 7);
+	assert_int_equal(stoker_seek(stream, &cursor), 0);
+	next_is(stream, STOKER_AGAIN);
+	say_epoch_end(&fixture, 7, 0, false);
+	next_is(stream, STOKER_EPOCH_END);
+	assert_int_equal(stoker_next(stream, -1, &batch), -EDEADLK);
+
+	cursor.position = 12;
+	say_sought(&fixture, 3, 7);
+	assert_int_equal(stoker_seek(stream, &cursor), 0);
+	assert_int_equal(stoker_next(stream, -1, &batch), -EDEADLK);
+	fixture_finish(&fixture);
+}
+
+static void sought_without_a_seek_changes_nothing(void **state)
+{
+	struct fixture fixture = fixture_create();
+	struct stoker_stream *stream = open_shared(&fixture, 1, 7);
+	struct batch_message m;
+
+	(void)state;
+	say_batch(&fixture, 7, 0);
+	make_batch(&m, 7, 1);
+	m.cursor.position = 16;
+	SAY(&fixture, BATCH, batch, &m.batch, -1);
+	next_batch(stream, 0);
+	next_batch(stream, 1);
+	say_sought(&fixture, 0, 7);
+	next_is(stream, STOKER_AGAIN); /* the end of the epoch is still owed */
+	fixture_finish(&fixture);
+}
+
 static void a_refused_seek_changes_nothing(void **state)
 {
 	struct fixture fixture = fixture_create();
@@ -481,6 +525,8 @@ int main(void)
 		cmocka_unit_test(a_flood_of_epoch_ends_is_refused),
 		cmocka_unit_test(a_seek_drops_what_is_queued),
 		cmocka_unit_test(a_finished_stream_goes_on_after_a_seek),
+		cmocka_unit_test(a_seek_to_the_end_of_an_epoch_foresees_it),
+		cmocka_unit_test(sought_without_a_seek_changes_nothing),
 		cmocka_unit_test(a_refused_seek_changes_nothing),
 	};
 
