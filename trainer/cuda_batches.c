@@ -266,8 +266,10 @@ int cuda_consumed(struct backend *backend, bool wait, uint64_t *count)
 	while (r == 0 && cuda->consumed < cuda->queued) {
 		cudaError_t error = cudaEventQuery(cuda_step_at(cuda, cuda->consumed)->copy_end);
 
-		if (error == cudaErrorNotReady)
+		if (error == cudaErrorNotReady) {
+			(void)cudaGetLastError(); /* or the next launch would report it */
 			break;
+		}
 		r = cuda_check(cuda, error, "cudaEventQuery");
 		if (r == 0)
 			cuda->consumed++;
