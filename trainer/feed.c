@@ -77,6 +77,23 @@ static int wait_for_batch(struct feed *feed, struct problem *problem)
 	return 0;
 }
 
+/* Nothing has come. The daemon may be waiting for the slots of batches that are being copied, so
+ * these are given back first; the end of a copy would not wake poll(). */
+static int wait_for_more(struct feed *feed, struct problem *problem)
+{
+	return feed->count > 0 ? release_read(feed, true, problem) : wait_for_batch(feed, problem);
+}
+
+/* After a pass: its last batches must not be missing while another stream is read. */
+static int release_all(struct feed *feed, struct problem *problem)
+{
+	int r = 0;
+
+	while (r == 0 && feed->count > 0)
+		r = release_read(feed, true, problem);
+	return r;
+}
+
 int feed_next(struct feed *feed, struct stoker_batch **batch, struct problem *problem)
 {
 	int r;
@@ -88,9 +105,11 @@ int feed_next(struct feed *feed, struct stoker_batch **batch, struct problem *pr
 		if (r < 0)
 			return r;
 		r = stoker_next(feed->stream, 0, batch);
-		if (r == STOKER_AGAIN && wait_for_batch(feed, problem) < 0)
+		if (r == STOKER_AGAIN && wait_for_more(feed, problem) < 0)
 			return -EIO;
 	} while (r == STOKER_AGAIN);
+	if ((r == STOKER_END || r == STOKER_EPOCH_END) && release_all(feed, problem) < 0)
+		return -EIO;
 	switch (r) {
 	case STOKER_END: return FEED_END;
 	case STOKER_BATCH: return FEED_BATCH;
