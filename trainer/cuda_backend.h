@@ -100,7 +100,8 @@ static inline struct cuda_step *cuda_step_at(struct cuda *cuda, uint64_t n)
 
 /*
  * Wait for step n = cuda->harvested and add the device's busy time in it that is not counted for
- * step n-1 already: the compute interval, and the part of the copy that lies after compute_end(n-1).
+ * step n-1 already: the compute interval, from the first operation to the last with the gaps between
+ * its kernels, and the part of the copy that lies after compute_end(n-1).
  * Each difference is between an earlier and a later event of one order, so none is negative:
  *   copy_end(n) - compute_end(n-1) = (compute_start(n) - compute_end(n-1))
  *                                  - (compute_start(n) - copy_end(n))
