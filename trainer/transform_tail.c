@@ -24,6 +24,25 @@ static const char *skip_word(const char *text, const char *word)
 	return skip_space(text + length);
 }
 
+/* Past the module before a name, if one stands there. */
+static const char *skip_module(const char *text)
+{
+	static const char *const modules[] = {"torchvision.transforms.", "transforms.", "T."};
+
+	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+		if (strncmp(text, modules[i], strlen(modules[i])) == 0)
+			return text + strlen(modules[i]);
+	return text;
+}
+
+/* Past "Compose([", or NULL when there is none. */
+static const char *skip_compose(const char *text)
+{
+	text = skip_word(skip_module(skip_space(text)), "Compose");
+	text = text ? skip_word(text, "(") : NULL;
+	return text ? skip_word(text, "[") : NULL;
+}
+
 /* The first "ToTensor" that stands at the beginning of a step. */
 static const char *find_to_tensor(const char *text)
 {
@@ -31,8 +50,10 @@ static const char *find_to_tensor(const char *text)
 	bool begins = true;
 
 	for (; *text; text++) {
-		if (begins && depth == 0 && strncmp(text, "ToTensor", 8) == 0 &&
-			!isalnum((unsigned char)text[8]) && text[8] != '_')
+		const char *name = begins ? skip_module(text) : text;
+
+		if (begins && depth == 0 && strncmp(name, "ToTensor", 8) == 0 &&
+			!isalnum((unsigned char)name[8]) && name[8] != '_')
 			return text;
 		if (strchr("([", *text))
 			depth++;
@@ -91,7 +112,7 @@ static const char *parse_normalize(struct transform_tail *tail, const char *text
 {
 	uint32_t values = 0;
 
-	text = skip_word(text, "Normalize");
+	text = skip_word(skip_module(text), "Normalize");
 	text = text ? skip_word(text, "(") : NULL;
 	text = text ? parse_argument(text, "mean", tail->mean, &tail->values) : NULL;
 	text = text ? skip_word(text, ",") : NULL;
@@ -101,17 +122,25 @@ static const char *parse_normalize(struct transform_tail *tail, const char *text
 	return text && values == tail->values ? skip_word(text, ")") : NULL;
 }
 
-static int parse_tail(struct transform_tail *tail, const char *text, struct problem *problem)
+/* `composed`: "])" must follow. */
+static int parse_tail(
+	struct transform_tail *tail, const char *text, bool composed, struct problem *problem)
 {
-	text = skip_word(text, "ToTensor");
+	text = skip_word(skip_module(text), "ToTensor");
 	text = skip_word(text, "(");
 	text = text ? skip_word(text, ")") : NULL;
 	if (text && *text == ',') {
 		text = skip_space(text + 1);
-		if (*text)
+		if (*text && *text != ']')
 			text = parse_normalize(tail, text);
 		if (text && *text == ',')
 			text = skip_space(text + 1);
+	}
+	if (text && composed) {
+		text = skip_word(text, "]");
+		if (text && *text == ',')
+			text = skip_space(text + 1);
+		text = text ? skip_word(text, ")") : NULL;
 	}
 	if (!text || *text)
 		return problem_set(problem, -EINVAL,
@@ -124,12 +153,12 @@ static int parse_tail(struct transform_tail *tail, const char *text, struct prob
 	return 0;
 }
 
-static size_t head_length(const char *transforms, const char *to_tensor)
+static size_t head_length(const char *steps, const char *to_tensor)
 {
-	size_t length = (size_t)(to_tensor - transforms);
+	size_t length = (size_t)(to_tensor - steps);
 
 	while (length > 0 &&
-		(isspace((unsigned char)transforms[length - 1]) || transforms[length - 1] == ','))
+		(isspace((unsigned char)steps[length - 1]) || steps[length - 1] == ','))
 		length--;
 	return length;
 }
@@ -137,16 +166,20 @@ static size_t head_length(const char *transforms, const char *to_tensor)
 int transform_tail_split(
 	struct transform_tail *tail, const char *transforms, struct problem *problem)
 {
-	const char *to_tensor = find_to_tensor(transforms);
+	const char *composed = skip_compose(transforms);
+	const char *steps = composed ? composed : transforms;
+	const char *to_tensor = find_to_tensor(steps);
 
 	*tail = (struct transform_tail)TRANSFORM_TAIL_NULL;
 	if (!to_tensor)
 		return problem_set(problem, -EINVAL,
-			"--dtype u8: the transforms have no ToTensor(), which makes the values float");
-	tail->head = strndup(transforms, head_length(transforms, to_tensor));
+			"--dtype u8: no step of the transforms is ToTensor(), which makes the "
+			"values float: write them as \"Grayscale(), ToTensor(), "
+			"Normalize((0.5,), (0.5,))\" or in one Compose([...])");
+	tail->head = strndup(steps, head_length(steps, to_tensor));
 	if (!tail->head)
 		return problem_set(problem, -ENOMEM, "out of memory");
-	return parse_tail(tail, to_tensor, problem);
+	return parse_tail(tail, to_tensor, composed, problem);
 }
 
 void transform_tail_finish(struct transform_tail *tail)

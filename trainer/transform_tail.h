@@ -19,8 +19,8 @@ struct transform_tail {
 		.head = NULL                                                                       \
 	}
 
-/* Split `transforms`, written as a torchvision user writes them. -EINVAL: there is no ToTensor(), or
- * something else than one Normalize follows it; -ENOMEM. */
+/* Split `transforms`, written as a torchvision user writes them, Compose([...]) around them or not.
+ * -EINVAL: there is no ToTensor(), or something else than one Normalize follows it; -ENOMEM. */
 int transform_tail_split(
 	struct transform_tail *tail, const char *transforms, struct problem *problem);
 void transform_tail_finish(struct transform_tail *tail);

@@ -176,6 +176,11 @@ static void test_transform_tail(void **state)
 			"Resize(8), Grayscale(1)", 3, 0.3f, 4.0f},
 		{"ToTensor(), Normalize(0.5, 0.25)", "", 1, 0.5f, 0.25f},
 		{"NoToTensor(ToTensor), ToTensor()", "NoToTensor(ToTensor)", 0},
+		{"transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), "
+		 "transforms.Normalize((0.5,), (0.25,))])",
+			"transforms.Grayscale()", 1, 0.5f, 0.25f},
+		{"T.ToTensor(), torchvision.transforms.Normalize(0.5, 0.25)", "", 1, 0.5f, 0.25f},
+		{" Compose ( [ ToTensor() , ] , ) ", "", 0},
 	};
 	static const char *const bad[] = {"", "Grayscale()", "ToTensors()", "ToTensor",
 		"ToTensor(1)", "ToTensor() Normalize((0.5,), (0.5,))", "ToTensor(), Grayscale()",
@@ -185,7 +190,9 @@ static void test_transform_tail(void **state)
 		"ToTensor(), Normalize((1,2,3,4), (1,2,3,4))",
 		"ToTensor(), Normalize((0.5,), (0.5,)) x", "ToTensor(), Normalize((0.5], (0.5,))",
 		"ToTensor(), Normalize((0.5,), (0.5,)), RandomErasing()",
-		"ToTensor(), Normalize((1 2,), (1,))"};
+		"ToTensor(), Normalize((1 2,), (1,))", "Compose([ToTensor()]", "ToTensor()])",
+		"Compose((ToTensor(),))", "Compose([Grayscale()]), ToTensor()",
+		"Compose([ToTensor()])]"};
 	struct transform_tail tail;
 	struct problem problem;
 
