@@ -70,6 +70,16 @@ static int make_directory(struct private_daemon *daemon)
 	return -errno;
 }
 
+/* Whoever started us as a service hears of us, not of stokerd, and its sockets are not for stokerd. */
+static void leave_service(void)
+{
+	static const char *const names[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+		"LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+}
+
 /* In the child: become stokerd, or leave errno in `report`, which closes on success. */
 static _Noreturn void become_daemon(
 	const char *program, const char *const arguments[], pid_t parent, int log, int report)
@@ -79,6 +89,7 @@ static _Noreturn void become_daemon(
 	/* The terminal's ^C is for us; we stop it in our own time. */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	leave_service();
 	if (getppid() == parent) {
 		int reason;
 

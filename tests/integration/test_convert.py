@@ -103,3 +103,21 @@ def test_made_folders_heed_the_umask(scratch):
     assert process.returncode == 0, errors
     for folder in ('a', 'a/b', 'a/b/png', 'a/b/png/0'):
         assert os.stat(f'{scratch}/{folder}').st_mode & 0o777 == 0o750, folder
+
+
+def test_stokerd_is_no_part_of_a_service(scratch):
+    """Under systemd the service is `stoker convert`, and its readiness not for stokerd to tell."""
+    names = ('NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID', 'LISTEN_FDS', 'LISTEN_PID',
+             'LISTEN_FDNAMES')
+    source = make_data.write_idx(f'{scratch}/idx', make_data.pixels(3), np.arange(3))
+    wrapper = f'{scratch}/stokerd'
+    with open(wrapper, 'w', encoding='utf-8') as file:
+        file.write(f'#!/bin/sh\nenv >{scratch}/env\nexec {STOKERD} "$@"\n')
+    os.chmod(wrapper, 0o755)
+    process = start(source, f'{scratch}/png', f'{scratch}/run', STOKERD=wrapper,
+                    **{name: '1' for name in names})
+    errors = process.communicate(timeout=GUARD)[1]
+    assert process.returncode == 0, errors
+    with open(f'{scratch}/env', encoding='utf-8') as file:
+        seen = {line.partition('=')[0] for line in file}
+    assert 'STOKER_WORKER' in seen and not seen & set(names)
