@@ -45,6 +45,7 @@ struct cli_option {
 	void *value; /* unchanged when the option is not given */
 	uint64_t min, max;
 	const struct cli_choice *choices;
+	bool *given; /* set when the option is given; may be NULL */
 };
 
 extern const struct cli_choice cli_dtypes[], cli_layouts[], cli_payloads[];

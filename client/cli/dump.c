@@ -20,7 +20,7 @@ static const char help[] =
 	"  -o, --output DIR   where to write; made if it does not exist\n"
 	"  --batch-size N     samples per batch (64)\n"
 	"  --shuffle          in the order of torch's DistributedSampler, not in the data set's\n"
-	"  --seed N           of the shuffle (0)\n"
+	"  --seed N           of the shuffle (0), which it implies\n"
 	"  --epoch N          which epoch, as in set_epoch (0)\n"
 	"  --rank R           this shard (0) ...\n"
 	"  --world W          ... of so many (1)\n"
@@ -183,7 +183,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		{"output", 'o', CLI_TEXT, &directory},
 		{"batch-size", 0, CLI_NUMBER, &batch_size, 1, UINT32_MAX},
 		{"shuffle", 0, CLI_FLAG, &options.shuffle},
-		{"seed", 0, CLI_NUMBER, &options.seed, 0, UINT64_MAX},
+		{"seed", 0, CLI_NUMBER, &options.seed, 0, UINT64_MAX, .given = &options.shuffle},
 		{"epoch", 0, CLI_NUMBER, &options.first_epoch, 0, INT64_MAX},
 		{"rank", 0, CLI_NUMBER, &rank, 0, UINT32_MAX},
 		{"world", 0, CLI_NUMBER, &world, 1, UINT32_MAX},

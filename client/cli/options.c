@@ -159,6 +159,8 @@ int cli_parse(struct cli *cli, const struct cli_option *options, int argc, char 
 		r = set_value(cli, option, value);
 		if (r != CLI_OK)
 			return r;
+		if (option->given != NULL)
+			*option->given = true;
 	}
 	if (help) {
 		fputs(cli->help, stdout);

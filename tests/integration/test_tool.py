@@ -101,6 +101,12 @@ def test_dump(start_daemon, grey_folder, scratch, dtype):
     daemon.wait_idle()
 
 
+def test_dump_with_a_seed_is_shuffled(start_daemon, grey_folder, scratch):
+    daemon = start_daemon({'train': grey_folder})
+    run('dump', 'train', '-o', f'{scratch}/out', '--seed', '0', daemon=daemon)
+    np.testing.assert_array_equal(np.load(f'{scratch}/out/ids.npy'), epoch_order(300, seed=0))
+
+
 def test_dump_of_a_bad_sample(start_daemon, scratch):
     """The file is named, the exit status is 1, and no half-written files stay."""
     root = make_data.write_folder(f'{scratch}/data', make_data.pixels(20), 2)
