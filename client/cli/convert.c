@@ -31,6 +31,13 @@ static int explain_destination(const struct cli *cli, const char *destination, i
 	if (r == -ENOTEMPTY || r == -EEXIST)
 		return cli_error(cli, CLI_FAILED,
 			"%s is not empty: remove it, or give another destination", destination);
+	if (r == -ELOOP)
+		return cli_error(cli, CLI_FAILED,
+			"%s is a symbolic link: remove it, or give the path that it leads to",
+			destination);
+	if (r == -EINVAL)
+		return cli_error(cli, CLI_FAILED,
+			"%s: give the directory by its name, not as '.' or '..'", destination);
 	return cli_error(cli, CLI_FAILED, "%s: %s", destination, strerror(-r));
 }
 

@@ -26,12 +26,45 @@ static int digits(uint64_t number)
 	return count;
 }
 
-int png_tree_check(const char *destination)
+/* For the caller to free; NULL without memory. */
+static char *dup_without_slashes(const char *destination)
 {
-	DIR *directory = opendir(destination);
-	const struct dirent *entry;
+	size_t length = strlen(destination);
+
+	while (length > 1 && destination[length - 1] == '/')
+		length--;
+	return strndup(destination, length);
+}
+
+/* rename(2) puts a directory in the place of another by the name of that alone. */
+static int check_name(const char *destination)
+{
+	char *path = dup_without_slashes(destination);
+	const char *name;
+	struct stat st;
 	int r = 0;
 
+	if (path == NULL)
+		return -ENOMEM;
+	name = strrchr(path, '/');
+	name = name != NULL ? name + 1 : path;
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		r = -EINVAL;
+	else if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		r = -ELOOP;
+	free(path);
+	return r;
+}
+
+int png_tree_check(const char *destination)
+{
+	const struct dirent *entry;
+	int r = check_name(destination);
+	DIR *directory;
+
+	if (r < 0)
+		return r;
+	directory = opendir(destination);
 	if (directory == NULL)
 		return errno == ENOENT ? 0 : -errno;
 	while (r == 0 && (entry = readdir(directory)) != NULL) {
@@ -69,11 +102,7 @@ static int make_partial(struct png_tree *tree)
 
 int png_tree_create(struct png_tree *tree, const char *destination, const struct stoker_info *info)
 {
-	size_t length = strlen(destination);
-
-	while (length > 1 && destination[length - 1] == '/')
-		length--;
-	tree->destination = strndup(destination, length);
+	tree->destination = dup_without_slashes(destination);
 	tree->made = calloc((size_t)info->classes + 1, sizeof(*tree->made));
 	if (tree->destination == NULL || tree->made == NULL)
 		return -ENOMEM;

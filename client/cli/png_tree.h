@@ -31,7 +31,7 @@ struct png_tree {
 	}
 
 /* May a tree be made at `destination`? 0 = nothing or an empty directory is there; -ENOTEMPTY,
- * -ENOTDIR, -errno. */
+ * -ENOTDIR; -ELOOP: a symbolic link; -EINVAL: it ends in "." or ".."; -errno. */
 int png_tree_check(const char *destination);
 
 /* `info`: of a u8 NHWC stream. Makes the directories above `destination` too. 0 or -errno. */

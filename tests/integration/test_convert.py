@@ -121,3 +121,15 @@ def test_stokerd_is_no_part_of_a_service(scratch):
     with open(f'{scratch}/env', encoding='utf-8') as file:
         seen = {line.partition('=')[0] for line in file}
     assert 'STOKER_WORKER' in seen and not seen & set(names)
+
+
+def test_destinations_that_cannot_be_replaced(scratch):
+    os.mkdir(f'{scratch}/real')
+    os.symlink('real', f'{scratch}/link')
+    source = make_data.write_idx(f'{scratch}/idx', make_data.pixels(3), np.arange(3))
+    for destination, text in (('link', 'symbolic link'), ('link/', 'symbolic link'),
+                              ('real/.', "'.'"), ('real/..', "'..'")):
+        process = start(source, f'{scratch}/{destination}', f'{scratch}/run')
+        errors = process.communicate(timeout=GUARD)[1]
+        assert process.returncode == 1 and text in errors, errors
+        assert os.listdir(f'{scratch}/run') == [], 'it is refused before anything is started'
