@@ -140,6 +140,10 @@ int stoker_connect(struct stoker *stoker, const char *socket, const char *name)
 		return client_error(stoker, -EINVAL,
 			"the client's name must be UTF-8 of at most %d bytes",
 			PROTOCOL_CLIENT_NAME_MAX);
+	if (socket && !*socket)
+		return client_error(stoker, -EINVAL,
+			"the path of the daemon's socket is empty: name it, or leave it out to "
+			"use the usual one");
 	r = socket ? snprintf(path, sizeof(path), "%s", socket) < sizeof(path) ? 0 : -ENAMETOOLONG
 		   : stoker_default_socket(path, sizeof(path));
 	if (r < 0 || strlen(path) >= sizeof(stoker->socket))

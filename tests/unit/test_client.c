@@ -205,6 +205,8 @@ static void no_daemon_is_explained(void **state)
 	name[65] = '\0';
 	assert_int_equal(stoker_connect(stoker, place.path, name), -EINVAL);
 	assert_int_equal(stoker_connect(stoker, place.path, "\xff"), -EINVAL);
+	assert_int_equal(stoker_connect(stoker, "", NULL), -EINVAL);
+	assert_non_null(strstr(stoker_message(stoker), "empty"));
 	stoker_destroy(stoker);
 	place_finish(&place);
 }
