@@ -148,8 +148,12 @@ static void show_log(const struct private_daemon *daemon)
 static bool wait_end(const struct private_daemon *daemon, int timeout_ms)
 {
 	struct pollfd end = {.fd = daemon->pidfd, .events = POLLIN};
+	double until = cli_now() + timeout_ms / 1000.0;
+	int n;
 
-	return poll(&end, 1, timeout_ms) > 0;
+	while ((n = poll(&end, 1, timeout_ms)) < 0 && errno == EINTR)
+		timeout_ms = cli_now() < until ? (int)((until - cli_now()) * 1000) + 1 : 0;
+	return n > 0;
 }
 
 static int connect_to(
