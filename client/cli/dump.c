@@ -81,9 +81,9 @@ static int receive(const struct cli *cli, struct dump *dump, struct stoker *stok
 {
 	const struct stoker_info *info = stoker_stream_info(stream);
 	struct stoker_batch *batch;
-	int r, w = 0;
+	int r = STOKER_AGAIN, w = 0;
 
-	while ((r = stoker_next(stream, CLI_POLL_MS, &batch)) != STOKER_END && r >= 0 && w == 0) {
+	while (w == 0 && (r = stoker_next(stream, CLI_POLL_MS, &batch)) != STOKER_END && r >= 0) {
 		if (cli_interrupted)
 			return CLI_FAILED;
 		if (r != STOKER_BATCH)
