@@ -33,8 +33,9 @@
  * keeps no global state, writes nothing to the terminal and never raises SIGPIPE.
  *
  * Functions return 0 or a positive result, or a negative errno; stoker_message() then has a sentence
- * that names the object and the way out. After -ECONNRESET, -ESHUTDOWN, -EBADMSG and -EMFILE the
- * connection is dead: every further call returns the same, and batches in hand stay readable.
+ * that names the object and the way out. After -ECONNRESET, -ESHUTDOWN, -EBADMSG and -EMFILE, and
+ * after any other error with which the daemon ends the connection, it is dead: every further call
+ * returns the same, and batches in hand stay readable.
  */
 #ifdef __cplusplus
 extern "C" {
@@ -72,7 +73,8 @@ STOKER_API void stoker_destroy(struct stoker *stoker);
  * else /run/stoker/stoker.sock) and greet the daemon under `name` (at most 64 bytes; NULL: the
  * program's name). Waits up to 10 s for the answer. -ENOENT, -ECONNREFUSED: no daemon; -EACCES;
  * -ENAMETOOLONG: over 107 bytes; -EPROTONOSUPPORT: the daemon speaks another version; -EUSERS: it has
- * too many clients; -ETIMEDOUT; -EISCONN. After a failure the same object can try again. */
+ * too many clients; -ETIMEDOUT; -EINVAL: `socket` is "" or `name` is not fit; -EISCONN; -EBUSY: streams
+ * of a lost connection are still open. After a failure the same object can try again. */
 STOKER_API int stoker_connect(struct stoker *stoker, const char *socket, const char *name);
 
 /* The last error in words, "" at first. Valid until the next call on `stoker`. */
@@ -175,7 +177,8 @@ struct stoker_batch {
 /* The next batch, in order. timeout_ms < 0 waits for ever, 0 does not wait. Negative: -EIO when a
  * sample could not be decoded or the stream has ended by another error (the message names the file);
  * -ESHUTDOWN when the daemon is going away. Several batches may be held, up to info->depth: with all
- * of them held nothing more can come, and -EDEADLK says so instead of waiting. */
+ * of them held nothing more can come but the end of an epoch, and -EDEADLK says so instead of
+ * waiting. */
 STOKER_API int stoker_next(
 	struct stoker_stream *stream, int timeout_ms, struct stoker_batch **batch);
 
