@@ -19,6 +19,7 @@ build libprotobuf-c-dev   protocol messages in C
 build protobuf-c-compiler protocol messages in C
 build protobuf-compiler   protocol messages
 build libpng-dev          PNG decoder
+build libjpeg62-turbo-dev JPEG decoder
 build zlib1g-dev          IDX files in gzip
 build libxxhash-dev       fingerprint of an index
 build libseccomp-dev      system call filter of the workers

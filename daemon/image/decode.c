@@ -21,34 +21,33 @@ static enum format format_of(const void *bytes, size_t length)
 	return FORMAT_OTHER;
 }
 
-static int refuse(size_t length, enum format format, struct error_text *error)
+static int refuse(size_t length, struct error_text *error)
 {
 	if (length == 0)
 		return error_set(error, DECODE_BAD, "empty file");
-	if (format == FORMAT_JPEG)
-		return error_set(error, DECODE_BAD,
-			"JPEG is not supported yet; convert the data set to PNG");
 	return error_set(error, DECODE_BAD, "not PNG or JPEG");
 }
 
 int image_decode(const void *bytes, size_t length, enum decode_colour colour,
 	const struct decode_limits *limits, struct image *image, struct error_text *error)
 {
-	enum format format = format_of(bytes, length);
-
-	if (format == FORMAT_PNG)
-		return image_decode_png(bytes, length, colour, limits, image, error);
-	return refuse(length, format, error);
+	switch (format_of(bytes, length)) {
+	case FORMAT_PNG: return image_decode_png(bytes, length, colour, limits, image, error);
+	case FORMAT_JPEG: return image_decode_jpeg(bytes, length, colour, limits, image, error);
+	case FORMAT_OTHER: break;
+	}
+	return refuse(length, error);
 }
 
 int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
 	uint32_t *width, uint32_t *height, struct error_text *error)
 {
-	enum format format = format_of(bytes, length);
-
-	if (format == FORMAT_PNG)
-		return image_probe_png(bytes, length, limits, width, height, error);
-	return refuse(length, format, error);
+	switch (format_of(bytes, length)) {
+	case FORMAT_PNG: return image_probe_png(bytes, length, limits, width, height, error);
+	case FORMAT_JPEG: return image_probe_jpeg(bytes, length, limits, width, height, error);
+	case FORMAT_OTHER: break;
+	}
+	return refuse(length, error);
 }
 
 void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels)

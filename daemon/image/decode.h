@@ -13,6 +13,10 @@
  * torchvision user trains on; grey pictures give L directly, with the same values. Of an animation
  * it is the first picture. Gamma, colour profiles, transparency and EXIF orientation change nothing.
  *
+ * PNG with libpng, JPEG with libjpeg-turbo: baseline, progressive and arithmetic, of 8 bits, grey, RGB,
+ * YCbCr, CMYK and YCCK. CMYK bytes are taken for inverted, as Pillow takes them. Of a multi-picture
+ * file (MPO) it is the first. Warnings of libjpeg pass; a JPEG that ends before its last row does not.
+ *
  * Deviations from Pillow 9.4, all of them:
  *   16-bit grey                           the high byte; Pillow clips at 255, pictures turn white
  *   palette index beyond PLTE             black; Pillow's colour differs
@@ -23,6 +27,8 @@
  *   animation smaller than the picture    refused; Pillow takes some of them
  *   text or profile of unpacked MiBs      decoded, the metadata unread; Pillow refuses
  *   rows of more than 24 MiB              refused, to bound the memory beside the pixels
+ *   JPEG of more than 500 scans           refused; each costs a pass over the whole picture
+ *   JPEG metadata that Pillow stumbles on decoded, the metadata unread
  */
 enum decode_colour {
 	DECODE_L = 1,
@@ -46,7 +52,8 @@ enum {
 int image_decode(const void *bytes, size_t length, enum decode_colour colour,
 	const struct decode_limits *limits, struct image *image, struct error_text *error);
 
-/* Width and height from the header alone (the first 33 bytes of a PNG): 0 or DECODE_BAD. */
+/* Width and height from the header alone (the first 33 bytes of a PNG, a JPEG up
+ * to its first scan): 0 or DECODE_BAD. */
 int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
 	uint32_t *width, uint32_t *height, struct error_text *error);
 
@@ -54,6 +61,10 @@ int image_probe(const void *bytes, size_t length, const struct decode_limits *li
 int image_decode_png(const void *bytes, size_t length, enum decode_colour colour,
 	const struct decode_limits *limits, struct image *image, struct error_text *error);
 int image_probe_png(const void *bytes, size_t length, const struct decode_limits *limits,
+	uint32_t *width, uint32_t *height, struct error_text *error);
+int image_decode_jpeg(const void *bytes, size_t length, enum decode_colour colour,
+	const struct decode_limits *limits, struct image *image, struct error_text *error);
+int image_probe_jpeg(const void *bytes, size_t length, const struct decode_limits *limits,
 	uint32_t *width, uint32_t *height, struct error_text *error);
 
 /* Luma as Pillow's convert('L'): (19595 R + 38470 G + 7471 B + 0x8000) >> 16 (ITU-R 601-2).
