@@ -320,7 +320,7 @@ static void signatures(void **state)
 		{"BM\x8a\xc0", 4, "not PNG or JPEG"},
 		{"RIFF\x10\0\0\0WEBPVP8 ", 16, "not PNG or JPEG"},
 		{"\xff\xd8", 2, "not PNG or JPEG"},
-		{"\xff\xd8\xff\xe0\0\x10JFIF", 10, "JPEG is not supported"},
+		{"\xff\xd8\xff\xe0\0\x10JFIF", 10, "damaged JPEG: cut short"},
 	};
 	uint32_t width, height;
 
