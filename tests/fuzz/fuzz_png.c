@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a picture: both colours and the header alone must agree with each other. */
-#include "daemon/image/decode.h"
+#include "tests/fuzz/picture.h"
 
-#include <assert.h>
-#include <string.h>
 #include <zlib.h>
-
-#ifdef NDEBUG
-#error "the target needs assert"
-#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
@@ -16,42 +9,12 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 /* libFuzzer's own; absent where the corpus is only replayed. */
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-static int decode(const uint8_t *data, size_t size, enum decode_colour colour, struct image *image,
-	struct error_text *error)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* Small enough for the fuzzer's memory and time, large enough for every shape of row. */
 	static const struct decode_limits limits = {.max_pixels = 1 << 20};
-	uint32_t width = 0, height = 0;
-	int r = image_decode(data, size, colour, &limits, image, error);
 
-	assert(r == 0 || r == DECODE_BAD);
-	if (r != 0) {
-		assert(error->text[0] != '\0' && strlen(error->text) < ERROR_TEXT_MAX);
-		return r;
-	}
-	assert(image_probe(data, size, &limits, &width, &height, NULL) == 0);
-	assert(width == image->width && height == image->height);
-	assert(image->channels == (uint32_t)colour);
-	assert((uint64_t)width * height * colour <= image->capacity);
-	return 0;
-}
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-	/* Kept from input to input, as a worker does: leftovers must never show. */
-	static struct image rgb = IMAGE_NULL, l = IMAGE_NULL;
-	struct error_text rgb_error = {.text = ""}, l_error = {.text = ""};
-	int r = decode(data, size, DECODE_RGB, &rgb, &rgb_error);
-
-	assert(decode(data, size, DECODE_L, &l, &l_error) == r);
-	assert(strcmp(rgb_error.text, l_error.text) == 0);
-	if (r == 0) {
-		size_t pixels = (size_t)rgb.width * rgb.height;
-
-		assert(rgb.width == l.width && rgb.height == l.height);
-		image_rgb_to_l(rgb.pixels, rgb.pixels, pixels);
-		assert(memcmp(rgb.pixels, l.pixels, pixels) == 0);
-	}
+	check_picture(data, size, &limits);
 	return 0;
 }
 
