@@ -28,7 +28,8 @@
  *   text or profile of unpacked MiBs      decoded, the metadata unread; Pillow refuses
  *   rows of more than 24 MiB              refused, to bound the memory beside the pixels
  *   JPEG of more than 500 scans           refused; each costs a pass over the whole picture
- *   JPEG metadata that Pillow stumbles on decoded, the metadata unread
+ *   JPEG with metadata (JFIF, MPF, Photoshop) or a TEM marker on which Pillow's own parser
+ *   fails                                 decoded, the metadata unread
  */
 enum decode_colour {
 	DECODE_L = 1,

@@ -89,6 +89,12 @@ def mixed_folder(data_root):
 
 
 @pytest.fixture(scope='session')
+def jpeg_folder(data_root):
+    """Grey, RGB and CMYK JPEG files, baseline and progressive, and a PNG, all of one size."""
+    return make_data.write_jpeg_folder(f'{data_root}/jpeg')
+
+
+@pytest.fixture(scope='session')
 def large_folder(data_root):
     """3,000 small files, so that an epoch lasts while a test does something to it."""
     return make_data.write_folder(f'{data_root}/large', make_data.pixels(3000, (8, 8), 2), 5)

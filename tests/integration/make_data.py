@@ -99,6 +99,27 @@ def write_mixed_folder(root, size=(20, 24)):
     return str(root)
 
 
+def write_jpeg_folder(root, size=(37, 29)):
+    """Two classes of JPEG files of every kind that Pillow writes, and a PNG, all of one size."""
+    for name in ('even', 'odd'):
+        os.makedirs(os.path.join(root, name), exist_ok=True)
+    ramps = np.add.outer(3 * np.arange(size[0]), 2 * np.arange(size[1]))
+    channels = np.dstack([ramps, ramps // 2 + 40, 200 - ramps // 3, ramps // 4]) % 256
+    count = 0
+    for mode, kept in (('L', 1), ('RGB', 3), ('CMYK', 4)):
+        pixels_of_mode = channels[:, :, :kept].astype(np.uint8)
+        image = Image.fromarray(pixels_of_mode[:, :, 0] if kept == 1 else pixels_of_mode, mode)
+        for quality in (10, 75, 100):
+            for progressive in (False, True):
+                for subsampling in (0, 1, 2):
+                    image.save(os.path.join(root, ('even', 'odd')[count % 2], f'{count}.jpg'),
+                               quality=quality, progressive=progressive, subsampling=subsampling,
+                               optimize=quality == 75)
+                    count += 1
+    image.convert('RGB').save(os.path.join(root, 'even', 'last.png'))
+    return str(root)
+
+
 def idx_bytes(array):
     """An IDX file of u8 values: magic 00 00 08 rank, big-endian sizes, data."""
     array = np.asarray(array, np.uint8)

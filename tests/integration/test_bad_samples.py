@@ -113,6 +113,50 @@ def test_bad_sample(start_daemon, folder, grey_folder, spoil, workers):
     daemon.wait_idle()
 
 
+def jpeg_with_huge_frame(path):
+    """65,500 x 65,500 pixels declared by an ordinary file."""
+    data = bytearray(open(path, 'rb').read())
+    frame = data.index(b'\xff\xc2' if b'\xff\xc2' in data else b'\xff\xc0')
+    data[frame + 5:frame + 9] = b'\xff\xdc' * 2
+    replace_by(bytes(data))(path)
+
+
+def cut_by(count):
+    def spoil(path):
+        data = open(path, 'rb').read()
+        replace_by(data[:len(data) + count if count < 0 else count])(path)
+    return spoil
+
+
+JPEG_SPOILERS = {
+    'cut in half': (truncated, 'cut short'), 'no end': (cut_by(-20), 'cut short'),
+    'header only': (cut_by(200), 'cut short'), 'signature only': (cut_by(3), 'cut short'),
+    'bomb': (jpeg_with_huge_frame, 'larger than the limit'),
+    'BMP': (replace_by(b'BM' + b'\0' * 100), 'not PNG or JPEG'),
+    'another size': (lambda path: Image.new('L', (30, 37)).save(path), '30x37'),
+}
+
+
+@pytest.mark.parametrize('workers', [0, 2])
+@pytest.mark.parametrize('spoil, says', JPEG_SPOILERS.values(), ids=JPEG_SPOILERS.keys())
+def test_bad_jpeg(start_daemon, scratch, spoil, says, workers):
+    """A baseline and a progressive one."""
+    folder = make_data.write_jpeg_folder(f'{scratch}/data')
+    daemon = start_daemon({'bad': folder}, workers=workers, settle=True)
+    with daemon.client() as client:
+        for name in ('even/32.jpg', 'odd/33.jpg'):
+            path = f'{folder}/{name}'
+            whole = open(path, 'rb').read()
+            spoil(path)
+            stream = client.open('bad', dtype=pb.DTYPE_U8, batch_size=4)
+            assert says in check_stream_ends(stream, name).text
+            stream.unmap()
+            replace_by(whole)(path)
+        assert len(all_rows(client.open('bad', dtype=pb.DTYPE_U8))[2]) == 55
+        assert client.status().worker_deaths == 0
+    daemon.wait_idle()
+
+
 def test_error_comes_in_order(start_daemon, folder):
     """Every batch before the bad one is delivered, none after it; the bad one is not."""
     daemon = start_daemon({'bad': folder}, workers=3, settle=True)

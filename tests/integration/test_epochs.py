@@ -78,6 +78,26 @@ def test_every_colour_type(start_daemon, mixed_folder, grey):
         check_rows(all_rows(stream), images, labels, np.arange(len(images)))
 
 
+@pytest.mark.parametrize('workers', [0, 2])
+@pytest.mark.parametrize('grey', [True, False], ids=['L', 'RGB'])
+def test_jpeg(start_daemon, jpeg_folder, grey, workers):
+    images, labels = folder_pixels(jpeg_folder, grey=grey)
+    daemon = start_daemon({'jpeg': jpeg_folder}, workers=workers, settle=True)
+    with daemon.client() as client:
+        steps = [grayscale()] if grey else []
+        for layout, order in ((pb.LAYOUT_NHWC, images), (pb.LAYOUT_NCHW, nchw(images))):
+            stream = client.open('jpeg', batch_size=4, dtype=pb.DTYPE_U8, layout=layout,
+                                 transforms=steps)
+            check_rows(all_rows(stream), order, labels, np.arange(len(images)))
+        stream = client.open('jpeg', batch_size=9, transforms=steps + [to_tensor()])
+        check_rows(all_rows(stream), nchw(images.astype('f4') / np.float32(255)), labels,
+                   np.arange(len(images)))
+        dataset = client.status().dataset[0]
+        assert (dataset.width, dataset.height) == (29, 37)
+        assert client.status().worker_deaths == 0
+    daemon.wait_idle()
+
+
 def test_normalize_by_torch(start_daemon, rgb_folder):
     transforms = pytest.importorskip('torchvision.transforms')
     datasets = pytest.importorskip('torchvision.datasets')
