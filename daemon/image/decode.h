@@ -53,8 +53,8 @@ enum {
 int image_decode(const void *bytes, size_t length, enum decode_colour colour,
 	const struct decode_limits *limits, struct image *image, struct error_text *error);
 
-/* Width and height from the header alone (the first 33 bytes of a PNG, a JPEG up
- * to its first scan): 0 or DECODE_BAD. */
+/* Width and height from the header alone (the first 33 bytes of a PNG, a JPEG up to the data of its
+ * first scan): 0 or DECODE_BAD. */
 int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
 	uint32_t *width, uint32_t *height, struct error_text *error);
 

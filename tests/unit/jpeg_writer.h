@@ -16,9 +16,8 @@ struct jpeg_file {
 /* What a test wants written, by libjpeg, at quality 100. */
 struct jpeg_picture {
 	uint32_t width, height;
-	J_COLOR_SPACE
-		colours; /* of the file: grey, RGB, YCbCr, CMYK, YCCK; JCS_UNKNOWN = 2 of them */
-	int subsampling; /* 1 = 4:4:4, 2 = 4:2:0; of YCbCr and YCCK */
+	J_COLOR_SPACE colours; /* of the file; JCS_UNKNOWN = two channels */
+	int subsampling;       /* 1 = 4:4:4, 2 = 4:2:0; of YCbCr and YCCK */
 	int progressive, arithmetic;
 	int restart; /* rows of MCUs between restart markers, 0 = none */
 };
