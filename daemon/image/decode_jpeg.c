@@ -13,6 +13,7 @@
 enum {
 	ROWS_AT_ONCE = 16, /* an iMCU row of 4:2:0 */
 	CMYK_CHANNELS = 4,
+	PILLOW_BLOCK = 65536, /* ImageFile.MAXBLOCK */
 	/* Pictures have some ten scans; each costs a pass over all coefficients. */
 	SCANS_MAX = 500,
 };
@@ -87,7 +88,7 @@ static void on_source(j_decompress_ptr jpeg)
 	(void)jpeg;
 }
 
-/* The file ends. With every row there that is no harm to Pillow, and damage behind them is. */
+/* The file ends. With every row there that is no harm, to Pillow neither. */
 static boolean on_end(j_decompress_ptr jpeg)
 {
 	struct jpeg_decoder *decoder = jpeg->client_data;
@@ -193,6 +194,19 @@ static void read_cmyk_rows(struct jpeg_decoder *decoder)
 	}
 }
 
+/* Damage behind the last row is an error as far as Pillow looks: it hands files over in blocks and asks
+ * for no further one when all rows are there. */
+static void finish(struct jpeg_decoder *decoder)
+{
+	size_t used = decoder->length - decoder->source.bytes_in_buffer;
+	size_t ahead = (PILLOW_BLOCK - used % PILLOW_BLOCK) % PILLOW_BLOCK;
+
+	decoder->rows_done = true;
+	if (ahead < decoder->source.bytes_in_buffer)
+		decoder->source.bytes_in_buffer = ahead;
+	jpeg_finish_decompress(&decoder->jpeg);
+}
+
 static void read_picture(struct jpeg_decoder *decoder)
 {
 	struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
@@ -210,8 +224,7 @@ static void read_picture(struct jpeg_decoder *decoder)
 		read_cmyk_rows(decoder);
 	else
 		read_rows(decoder);
-	decoder->rows_done = true;
-	jpeg_finish_decompress(jpeg);
+	finish(decoder);
 }
 
 /* Runs a step; every error inside libjpeg comes back here. No locals, so none can be clobbered. */

@@ -314,6 +314,31 @@ static void what_follows_the_picture(void **state)
 	jpeg_file_finish(&file);
 }
 
+/* A marker that cannot be, instead of the end: Pillow sees it in the first 64 KiB only. */
+static void damage_behind_the_picture(void **state)
+{
+	struct image image = IMAGE_NULL;
+	struct error_text error;
+	struct jpeg_file file;
+	uint8_t *rgb, *zeros = calloc(1, 65536);
+
+	(void)state;
+	assert_non_null(zeros);
+	jpeg_file_write(&file, &small);
+	rgb = expected_rgb(&file, &small);
+	file.length -= 2;
+	jpeg_file_insert(&file, file.length, zeros, 65536 - 2 - file.length);
+	jpeg_file_insert(&file, file.length, "\xff\x02", 2);
+	assert_refused(&file, file.length, "Unsupported marker type 0x02");
+	jpeg_file_insert(&file, 65534, zeros, 1);
+	assert_int_equal(decode(file.bytes, file.length, DECODE_RGB, &image, &error), 0);
+	assert_memory_equal(image.pixels, rgb, (size_t)3 * 37 * 29);
+	free(rgb);
+	free(zeros);
+	image_finish(&image);
+	jpeg_file_finish(&file);
+}
+
 /* Flip every bit: a result or a reason each time, and libjpeg keeps its warnings to itself. */
 static void flip_anywhere(void **state)
 {
@@ -370,6 +395,7 @@ int main(void)
 		cmocka_unit_test(kinds_that_are_not_supported),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(what_follows_the_picture),
+		cmocka_unit_test(damage_behind_the_picture),
 		cmocka_unit_test(flip_anywhere),
 		cmocka_unit_test(environment_changes_nothing),
 	};
