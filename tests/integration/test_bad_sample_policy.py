@@ -17,7 +17,7 @@ from reference import epoch_order, folder_pixels
 from test_bad_samples import fifo, flipped_crc, other_size, replace_by, truncated
 from test_tool import run as stoker
 from test_trainer import run as train
-from test_workers import NO_HANDLERS, slow_folder, wait_decoding  # noqa: F401 (a fixture)
+from test_workers import NO_HANDLERS, wait_decoding
 
 COUNT = 150
 MASK, REPLACE = pb.ON_BAD_SAMPLE_MASK, pb.ON_BAD_SAMPLE_REPLACE
@@ -210,7 +210,7 @@ def test_policies_side_by_side(start_daemon, folder):
 
 @pytest.mark.xdist_group('slow picture')
 @pytest.mark.parametrize('policy', [MASK, REPLACE], ids=['mask', 'replace'])
-def test_a_killer_is_bad(start_daemon, slow_folder, scratch, policy):  # noqa: F811
+def test_a_killer_is_bad(start_daemon, slow_folder, scratch, policy):
     """After two deaths nobody tries it again, in later epochs neither."""
     os.makedirs(f'{scratch}/data/a')
     os.link(f'{slow_folder}/only/slow.png', f'{scratch}/data/a/0.png')
