@@ -14,6 +14,14 @@ _Static_assert((int)STOKER_U8 == STOKER__V1__DTYPE__DTYPE_U8, "dtype");
 _Static_assert((int)STOKER_F32 == STOKER__V1__DTYPE__DTYPE_F32, "dtype");
 _Static_assert((int)STOKER_NCHW == STOKER__V1__LAYOUT__LAYOUT_NCHW, "layout");
 _Static_assert((int)STOKER_NHWC == STOKER__V1__LAYOUT__LAYOUT_NHWC, "layout");
+_Static_assert(
+	(int)STOKER_BAD_MASK == STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_MASK, "on_bad_sample");
+_Static_assert((int)STOKER_BAD_REPLACE == STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_REPLACE,
+	"on_bad_sample");
+_Static_assert((int)STOKER_ROW_MASKED == BATCH_ROW_MASKED, "row status");
+_Static_assert((int)STOKER_ROW_REPLACED == BATCH_ROW_REPLACED, "row status");
+_Static_assert((int)STOKER_ROW_MASKED == STOKER__V1__ROW_STATUS__ROW_MASKED, "row status");
+_Static_assert((int)STOKER_ROW_REPLACED == STOKER__V1__ROW_STATUS__ROW_REPLACED, "row status");
 _Static_assert((int)STOKER_SHARED == STOKER__V1__PAYLOAD__PAYLOAD_SHARED, "payload");
 _Static_assert((int)STOKER_INLINE == STOKER__V1__PAYLOAD__PAYLOAD_INLINE, "payload");
 
@@ -96,11 +104,11 @@ static int map_arena(struct stoker_stream *stream, const Stoker__V1__Opened *ope
 	return 0;
 }
 
-/* Frames of this stream carry a whole batch: pixels, an index and a label of at most 10 bytes each
- * per row, and the fixed fields. */
+/* Frames of this stream carry a whole batch: pixels, an index and a label of at most 10 bytes each and
+ * a status of one per row, and the fixed fields. */
 static int accept_inline_frames(struct stoker_stream *stream)
 {
-	enum { FIXED_FIELDS = 1024, ROW_FIELDS = 20 };
+	enum { FIXED_FIELDS = 1024, ROW_FIELDS = 21 };
 	uint64_t most =
 		stream->info.batch_size * (stream->info.row_bytes + ROW_FIELDS) + FIXED_FIELDS;
 	struct stoker *stoker = stream->stoker;

@@ -41,13 +41,29 @@ static const char *check_batch(const struct stoker_stream *stream, const Stoker_
 		return message->slot < stream->slots ? NULL : "names a slot outside the memory";
 	if (message->n_samples != message->rows || message->n_labels != message->rows)
 		return "has not one label and one index for each row";
+	if (message->n_statuses != 0 && message->n_statuses != message->rows)
+		return "has not one status for each row";
 	if (message->data.len != message->rows * info->row_bytes)
 		return "has not the announced number of bytes";
 	return NULL;
 }
 
+/* A row that says what we do not know is not one to train on. */
+static uint8_t row_status(uint32_t status)
+{
+	return status <= STOKER_ROW_REPLACED ? (uint8_t)status : STOKER_ROW_MASKED;
+}
+
+/* Show the statuses only when there is something to tell. */
+static void settle_statuses(struct stoker_batch *batch, const uint8_t *statuses, uint32_t rows)
+{
+	for (uint32_t i = 0; i < rows; i++)
+		batch->bad += statuses[i] != STOKER_ROW_OK;
+	batch->statuses = batch->bad > 0 ? statuses : NULL;
+}
+
 /* The rows of a shared batch are copied out of the memory, where the next use of the slot would
- * overwrite them. One allocation holds the batch and both arrays. */
+ * overwrite them. One allocation holds the batch and all arrays. */
 static struct client_batch *create_shared(
 	const struct stoker_stream *stream, const Stoker__V1__Batch *message)
 {
@@ -56,17 +72,20 @@ static struct client_batch *create_shared(
 			      message->slot * stream->slot_stride;
 	const struct batch_row *row = (const struct batch_row *)slot;
 	struct client_batch *batch =
-		malloc(sizeof(*batch) + rows * (sizeof(uint64_t) + sizeof(int32_t)));
+		malloc(sizeof(*batch) + rows * (sizeof(uint64_t) + sizeof(int32_t) + 1));
 	uint64_t *samples;
 	int32_t *labels;
+	uint8_t *statuses;
 
 	if (!batch)
 		return NULL;
 	samples = (uint64_t *)(batch + 1);
 	labels = (int32_t *)(samples + rows);
+	statuses = (uint8_t *)(labels + rows);
 	for (uint32_t i = 0; i < rows; i++) {
 		samples[i] = row[i].sample;
 		labels[i] = row[i].label;
+		statuses[i] = row_status(row[i].status);
 	}
 	*batch = (struct client_batch){
 		.public =
@@ -76,16 +95,20 @@ static struct client_batch *create_shared(
 				.labels = labels,
 			},
 	};
+	settle_statuses(&batch->public, statuses, rows);
 	return batch;
 }
 
 /* An inline batch keeps the message, whose arrays it hands out. Consumes it on success. */
 static struct client_batch *create_inline(Stoker__V1__ServerMessage *message)
 {
-	struct client_batch *batch = malloc(sizeof(*batch));
+	size_t count = message->batch->n_statuses;
+	struct client_batch *batch = malloc(sizeof(*batch) + count);
+	uint8_t *statuses;
 
 	if (!batch)
 		return NULL;
+	statuses = (uint8_t *)(batch + 1);
 	*batch = (struct client_batch){
 		.public =
 			{
@@ -95,6 +118,9 @@ static struct client_batch *create_inline(Stoker__V1__ServerMessage *message)
 			},
 		.message = message,
 	};
+	for (size_t i = 0; i < count; i++)
+		statuses[i] = row_status((uint32_t)message->batch->statuses[i]);
+	settle_statuses(&batch->public, statuses, (uint32_t)count);
 	return batch;
 }
 

@@ -105,6 +105,7 @@ static int send_open(struct stoker *stoker, const struct stoker_options *options
 	open.epochs = options->epochs;
 	open.depth = options->depth;
 	open.payload = (Stoker__V1__Payload)options->payload;
+	open.on_bad_sample = (Stoker__V1__OnBadSample)options->on_bad_sample;
 	if (options->start) {
 		cursor_to_message(&start, options->start);
 		open.start = &start;
@@ -128,6 +129,9 @@ static int check_options(struct stoker *stoker, const struct stoker_options *opt
 		return client_error(stoker, -EINVAL, "layout %d is not known", options->layout);
 	if (options->payload < 0 || options->payload > STOKER_INLINE)
 		return client_error(stoker, -EINVAL, "payload %d is not known", options->payload);
+	if ((int)options->on_bad_sample < 0 || options->on_bad_sample > STOKER_BAD_REPLACE)
+		return client_error(
+			stoker, -EINVAL, "on_bad_sample %d is not known", options->on_bad_sample);
 	return 0;
 }
 

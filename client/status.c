@@ -19,6 +19,12 @@ void stoker_status_free(struct stoker_status *status)
 		free(dataset->kind);
 		free(dataset->state);
 		free(dataset->error);
+		for (size_t n = 0; n < dataset->bad_listed; n++) {
+			free(dataset->bad[n].name);
+			free(dataset->bad[n].text);
+		}
+		free(dataset->bad);
+		free(dataset->bad_counts);
 	}
 	for (size_t i = 0; i < status->stream_count; i++) {
 		free(status->streams[i].client);
@@ -75,6 +81,43 @@ static bool copy_workers(struct stoker_status *status, const Stoker__V1__StatusR
 	return true;
 }
 
+static const char *reason_name(Stoker__V1__BadReason reason)
+{
+	switch (reason) {
+	case STOKER__V1__BAD_REASON__BAD_PICTURE: return "picture";
+	case STOKER__V1__BAD_REASON__BAD_UNREADABLE: return "unreadable";
+	case STOKER__V1__BAD_REASON__BAD_SIZE: return "size";
+	case STOKER__V1__BAD_REASON__BAD_KILLER: return "killer";
+	default: return "other";
+	}
+}
+
+static bool copy_bad(struct stoker_dataset_status *status, const Stoker__V1__DatasetStatus *message)
+{
+	status->bad_rows = message->bad_rows;
+	status->bad_counts = calloc(message->n_bad_count + 1, sizeof(*status->bad_counts));
+	status->bad = calloc(message->n_bad_sample + 1, sizeof(*status->bad));
+	if (!status->bad_counts || !status->bad)
+		return false;
+	for (size_t i = 0; i < message->n_bad_count; i++) {
+		status->bad_counts[i].reason = reason_name(message->bad_count[i]->reason);
+		status->bad_counts[i].samples = message->bad_count[i]->samples;
+		status->bad_samples += message->bad_count[i]->samples;
+	}
+	status->bad_count_count = message->n_bad_count;
+	for (size_t i = 0; i < message->n_bad_sample; i++) {
+		const Stoker__V1__BadSample *from = message->bad_sample[i];
+		struct stoker_bad_sample *to = &status->bad[i];
+
+		status->bad_listed++;
+		to->sample = from->sample;
+		to->reason = reason_name(from->reason);
+		if (!copy_string(&to->name, from->name) || !copy_string(&to->text, from->text))
+			return false;
+	}
+	return true;
+}
+
 static bool copy_datasets(struct stoker_status *status, const Stoker__V1__StatusReply *reply)
 {
 	status->datasets = calloc(reply->n_dataset + 1, sizeof(*status->datasets));
@@ -93,7 +136,7 @@ static bool copy_datasets(struct stoker_status *status, const Stoker__V1__Status
 		if (!copy_bytes(&to->name, &from->name) || !copy_bytes(&to->path, &from->path) ||
 			!copy_string(&to->kind, from->kind) ||
 			!copy_string(&to->state, state_name(from->state)) ||
-			!copy_string(&to->error, from->error))
+			!copy_string(&to->error, from->error) || !copy_bad(to, from))
 			return false;
 	}
 	return true;

@@ -61,6 +61,22 @@ enum stoker_payload {
 	STOKER_INLINE = 2, /* pixels come through the socket */
 };
 
+/* What becomes of a sample that cannot be delivered: no picture, unreadable, of another size. */
+enum stoker_on_bad_sample {
+	STOKER_BAD_ERROR = 0,   /* the stream ends with an error that names the file */
+	STOKER_BAD_MASK = 1,    /* its row is zeroed and marked STOKER_ROW_MASKED */
+	STOKER_BAD_REPLACE = 2, /* another sample of the data set stands in, chosen by seed, epoch
+	                         * and sample alone, marked STOKER_ROW_REPLACED; after some bad
+	                         * choices in a row the row is masked */
+};
+
+/* What a row of a batch holds. */
+enum stoker_row_status {
+	STOKER_ROW_OK = 0,
+	STOKER_ROW_MASKED = 1,   /* all bytes 0; index and label are those of the bad sample */
+	STOKER_ROW_REPLACED = 2, /* index and label are those of the sample that stands in */
+};
+
 /* ---- connection ---- */
 
 /* A new, unconnected object, or NULL without memory. */
@@ -115,7 +131,8 @@ struct stoker_options {
 	uint64_t epochs;      /* 1; 0 = endless */
 	uint32_t depth;       /* 0 = the daemon's choice of batches in flight */
 	int payload;          /* 0 = shared where possible; or enum stoker_payload */
-	const struct stoker_cursor *start; /* NULL, or go on here */
+	const struct stoker_cursor *start;       /* NULL, or go on here */
+	enum stoker_on_bad_sample on_bad_sample; /* STOKER_BAD_ERROR */
 	/* Called about every second while the data set is being indexed; may be NULL. It must not
 	 * call this library. */
 	void (*indexing)(uint64_t samples, void *data);
@@ -172,6 +189,10 @@ struct stoker_batch {
 	uint64_t epoch;
 	uint64_t step;               /* 0 .. epoch_batches-1 */
 	struct stoker_cursor cursor; /* after this batch: store it with the checkpoint */
+	uint32_t bad;                /* rows that are not STOKER_ROW_OK */
+	/* rows x enum stoker_row_status, or NULL when every row is OK. Rows that are masked hold no
+	 * picture: leave them out of the loss. */
+	const uint8_t *statuses;
 };
 
 /* The next batch, in order. timeout_ms < 0 waits for ever, 0 does not wait. Negative: -EIO when a
@@ -200,6 +221,19 @@ struct stoker_worker_status {
 	uint32_t queued;
 };
 
+/* Samples of a data set that were found bad for one reason. */
+struct stoker_bad_count {
+	const char *reason; /* "picture", "unreadable", "size", "killer" or "other" */
+	uint64_t samples;
+};
+
+struct stoker_bad_sample {
+	uint64_t sample; /* index in the data set */
+	char *name;      /* path, escaped for people */
+	const char *reason;
+	char *text; /* what exactly is wrong */
+};
+
 struct stoker_dataset_status {
 	char *name;  /* escaped for people */
 	char *path;  /* escaped for people */
@@ -208,6 +242,13 @@ struct stoker_dataset_status {
 	char *error;
 	uint64_t samples;
 	uint32_t classes, width, height, channels;
+	/* Since it was indexed: */
+	uint64_t bad_samples; /* that were found bad; each counts once */
+	uint64_t bad_rows;    /* times that one was met, over all streams and epochs */
+	struct stoker_bad_count *bad_counts;
+	size_t bad_count_count;
+	struct stoker_bad_sample *bad; /* the first ones, at most 100 */
+	size_t bad_listed;
 };
 
 struct stoker_stream_status {

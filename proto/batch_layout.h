@@ -34,9 +34,12 @@ struct batch_arena_header {
 	uint32_t reserved;
 };
 
-/* Why a row holds no picture; with the policy `error` a client never sees anything but OK. */
+/* What a row holds; with on_bad_sample = error a client never sees anything but OK. */
 enum batch_row_status {
 	BATCH_ROW_OK = 0,
+	BATCH_ROW_MASKED = 1, /* the sample is bad: its index and label, and pixels of zero bytes */
+	BATCH_ROW_REPLACED =
+		2, /* another sample in place of a bad one, with its own index and label */
 };
 
 struct batch_row {

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 int feed_open(struct feed *feed, struct stoker *stoker, const struct stoker_options *options,
@@ -25,10 +26,17 @@ int feed_open(struct feed *feed, struct stoker *stoker, const struct stoker_opti
 	return 0;
 }
 
+static void release_held(struct feed_held *held)
+{
+	stoker_release(held->batch);
+	free(held->valid);
+}
+
 void feed_finish(struct feed *feed)
 {
 	for (unsigned i = 0; i < feed->count; i++)
-		stoker_release(feed->held[i].batch);
+		release_held(&feed->held[i]);
+	free(feed->valid);
 	stoker_close(feed->stream);
 	*feed = (struct feed)FEED_NULL;
 }
@@ -43,7 +51,7 @@ static int release_read(struct feed *feed, bool wait, struct problem *problem)
 	if (model_consumed(feed->model, wait, &consumed) < 0)
 		return problem_set(problem, -EIO, "%s", model_problem(feed->model));
 	while (done < feed->count && feed->held[done].number <= consumed)
-		stoker_release(feed->held[done++].batch);
+		release_held(&feed->held[done++]);
 	feed->count -= done;
 	memmove(feed->held, feed->held + done, feed->count * sizeof(feed->held[0]));
 	return 0;
@@ -54,6 +62,8 @@ int feed_hold(struct feed *feed, struct stoker_batch *batch, struct problem *pro
 	int r;
 
 	feed->held[feed->count].batch = batch;
+	feed->held[feed->count].valid = feed->valid;
+	feed->valid = NULL;
 	feed->held[feed->count].number = model_queued(feed->model);
 	feed->count++;
 	r = release_read(feed, false, problem);
@@ -118,12 +128,51 @@ int feed_next(struct feed *feed, struct stoker_batch **batch, struct problem *pr
 	}
 }
 
-struct model_batch feed_model_batch(const struct stoker_batch *batch)
+/* Copy the rows that are not masked: indices, labels and pixels, in one allocation. */
+static int copy_valid(struct feed *feed, const struct stoker_batch *batch, struct model_batch *rows)
 {
-	return (struct model_batch){
+	size_t row_bytes = feed->info->row_bytes;
+	uint64_t *samples = malloc(batch->rows * (sizeof(uint64_t) + row_bytes + sizeof(int32_t)));
+	uint8_t *pixels;
+	int32_t *labels;
+	uint32_t n = 0;
+
+	if (!samples)
+		return -ENOMEM;
+	/* Each is aligned behind the one before: 8, 4 and at most 4 bytes. */
+	labels = (int32_t *)(samples + batch->rows);
+	pixels = (uint8_t *)(labels + batch->rows);
+	for (uint32_t i = 0; i < batch->rows; i++) {
+		if (batch->statuses[i] == STOKER_ROW_MASKED)
+			continue;
+		samples[n] = batch->samples[i];
+		labels[n] = batch->labels[i];
+		memcpy(pixels + n++ * row_bytes, (const uint8_t *)batch->data + i * row_bytes,
+			row_bytes);
+	}
+	feed->valid = samples;
+	rows->pixels = pixels;
+	rows->labels = labels;
+	rows->samples = samples;
+	rows->rows = n;
+	return 0;
+}
+
+static bool has_masked(const struct stoker_batch *batch)
+{
+	return batch->statuses && memchr(batch->statuses, STOKER_ROW_MASKED, batch->rows);
+}
+
+int feed_model_batch(struct feed *feed, const struct stoker_batch *batch, struct model_batch *rows,
+	struct problem *problem)
+{
+	*rows = (struct model_batch){
 		.pixels = batch->data,
 		.labels = batch->labels,
 		.samples = batch->samples,
 		.rows = batch->rows,
 	};
+	if (has_masked(batch) && copy_valid(feed, batch, rows) < 0)
+		return problem_set(problem, -ENOMEM, "out of memory");
+	return 0;
 }

@@ -11,7 +11,8 @@
  *   feed_open(&feed, stoker, &options, &problem);  feed.info tells the shape for the model
  *   feed.model = model;
  *   while ((r = feed_next(&feed, &batch, &problem)) == FEED_BATCH) {
- *           ... model_train(model, ...) ...
+ *           feed_model_batch(&feed, batch, &rows, &problem);
+ *           ... model_train(model, &rows) ...
  *           feed_hold(&feed, batch, &problem);
  *   }
  */
@@ -26,6 +27,7 @@ enum feed_result {
 
 struct feed_held {
 	struct stoker_batch *batch;
+	void *valid;     /* copy of the rows that are not masked, or NULL */
 	uint64_t number; /* model_queued() after it was queued */
 };
 
@@ -36,6 +38,7 @@ struct feed {
 	struct model *model; /* borrowed */
 	struct feed_held held[FEED_HELD_MAX + 1];
 	unsigned count, most; /* held now, at most */
+	void *valid;          /* of the batch that feed_hold takes next */
 	double wait_seconds;  /* spent without any batch at hand; the caller resets it */
 };
 
@@ -51,8 +54,12 @@ void feed_finish(struct feed *feed);
 /* enum feed_result or a negative errno. */
 int feed_next(struct feed *feed, struct stoker_batch **batch, struct problem *problem);
 
-/* `batch` has been queued in the model: release it as soon as it has been read. */
-int feed_hold(struct feed *feed, struct stoker_batch *batch, struct problem *problem);
+/* The batch in the model's terms, without its masked rows: those are no pictures. Nothing is left of a
+ * batch that is all masked (rows = 0), which the model must not see. Borrows from `batch`, or from a
+ * copy that lives as long. -ENOMEM. */
+int feed_model_batch(struct feed *feed, const struct stoker_batch *batch, struct model_batch *rows,
+	struct problem *problem);
 
-/* The batch in the model's terms; borrows from `batch`. */
-struct model_batch feed_model_batch(const struct stoker_batch *batch);
+/* `batch`, taken by feed_model_batch before, has been queued in the model: release it as soon as it has
+ * been read. */
+int feed_hold(struct feed *feed, struct stoker_batch *batch, struct problem *problem);

@@ -44,18 +44,22 @@ static int log_step(struct training *training, const struct stoker_batch *batch)
 static int train_batch(
 	struct training *training, struct stoker_batch *batch, struct report_epoch *epoch)
 {
-	struct model_batch rows = feed_model_batch(batch);
-	int r;
+	struct model_batch rows;
+	int r = feed_model_batch(&training->train, batch, &rows, &training->problem);
 
-	if (model_train(training->model, &rows) < 0) {
+	if (r == 0 && rows.rows > 0 && model_train(training->model, &rows) < 0)
+		r = model_failed(training);
+	if (r < 0) {
 		stoker_release(batch);
-		return model_failed(training);
+		return r;
 	}
 	training->checkpoint.cursor = batch->cursor;
 	training->unsaved = true;
 	epoch->epoch = batch->epoch + 1;
-	epoch->images += batch->rows;
-	r = log_step(training, batch);
+	epoch->images += rows.rows;
+	epoch->masked += batch->rows - rows.rows;
+	if (rows.rows > 0)
+		r = log_step(training, batch);
 	report_progress(&training->report, epoch->epoch, batch->step + 1,
 		training->train.info->epoch_batches,
 		(double)epoch->images / (clock_seconds() - epoch->seconds));
@@ -79,6 +83,10 @@ static int train_epoch(struct training *training, struct report_epoch *epoch)
 	}
 	if (r < 0)
 		return r;
+	if (r != FEED_STOP && epoch->images == 0 && epoch->masked > 0 && !training->resumed)
+		return problem_set(&training->problem, -ENODATA,
+			"data set %s: every image of epoch %llu is bad; `stoker status` says why",
+			training->options->dataset, (unsigned long long)epoch->epoch);
 	if (model_totals(training->model, &totals) < 0)
 		return model_failed(training);
 	epoch->seconds = clock_seconds() - epoch->seconds;
@@ -96,11 +104,14 @@ static int validate(struct training *training, struct report_epoch *epoch)
 	int r;
 
 	while ((r = feed_next(&training->val, &batch, &training->problem)) == FEED_BATCH) {
-		struct model_batch rows = feed_model_batch(batch);
+		struct model_batch rows;
 
-		if (model_evaluate(training->model, &rows) < 0) {
+		r = feed_model_batch(&training->val, batch, &rows, &training->problem);
+		if (r == 0 && rows.rows > 0 && model_evaluate(training->model, &rows) < 0)
+			r = model_failed(training);
+		if (r < 0) {
 			stoker_release(batch);
-			return model_failed(training);
+			return r;
 		}
 		r = feed_hold(&training->val, batch, &training->problem);
 		if (r < 0)
@@ -121,6 +132,10 @@ static int finish_epoch(struct training *training, struct report_epoch *epoch)
 
 	if (r < 0)
 		return r;
+	if (epoch->masked > 0)
+		report_note(&training->report,
+			"epoch %llu: %llu bad images are masked and left out; `stoker status` names them",
+			(unsigned long long)epoch->epoch, (unsigned long long)epoch->masked);
 	if (training->val.stream) {
 		r = validate(training, epoch);
 		if (r < 0 || r == FEED_STOP)

@@ -30,6 +30,8 @@ const char options_help[] =
 	"  --shard-drop          drop the tail of the data set instead of padding the shards\n"
 	"  --drop-last           drop the last short batch\n"
 	"  --device DEVICE       auto, cpu, cuda or cuda:N (auto)\n"
+	"  --on-bad-sample P     what becomes of an image that cannot be decoded: error, mask (it is left\n"
+	"                        out of the loss) or replace, by another image (error)\n"
 	"  --payload KIND        shared or inline (shared where possible)\n"
 	"  --checkpoint FILE     save here after each epoch; go on from here if it exists\n"
 	"  --log-every N         print the loss of every N-th step\n"
@@ -46,6 +48,7 @@ enum kind {
 	KIND_RATE,
 	KIND_DTYPE,
 	KIND_PAYLOAD,
+	KIND_ON_BAD_SAMPLE,
 	KIND_DEVICE,
 };
 
@@ -71,6 +74,7 @@ static const struct option table[] = {
 	{"--log-every", KIND_U32, AT(log_every), 1, UINT32_MAX},
 	{"--lr", KIND_RATE, AT(rate)},
 	{"--no-shuffle", KIND_FLAG, AT(no_shuffle)},
+	{"--on-bad-sample", KIND_ON_BAD_SAMPLE, AT(on_bad_sample)},
 	{"--payload", KIND_PAYLOAD, AT(payload)},
 	{"--rank", KIND_U32, AT(rank), 0, UINT32_MAX - 1},
 	{"--seed", KIND_U64, AT(seed), 0, UINT64_MAX},
@@ -133,6 +137,14 @@ static bool parse_payload(const char *text, int *payload)
 	return *payload == STOKER_INLINE || strcmp(text, "shared") == 0;
 }
 
+static bool parse_on_bad_sample(const char *text, enum stoker_on_bad_sample *policy)
+{
+	*policy = strcmp(text, "mask") == 0      ? STOKER_BAD_MASK
+		  : strcmp(text, "replace") == 0 ? STOKER_BAD_REPLACE
+						 : STOKER_BAD_ERROR;
+	return *policy != STOKER_BAD_ERROR || strcmp(text, "error") == 0;
+}
+
 static int set_number(
 	const struct option *option, const char *value, void *member, struct problem *problem)
 {
@@ -166,6 +178,9 @@ static int set_value(struct options *options, const struct option *option, const
 	case KIND_DTYPE: expected = parse_dtype(value, member) ? NULL : "f32 or u8"; break;
 	case KIND_PAYLOAD:
 		expected = parse_payload(value, member) ? NULL : "shared or inline";
+		break;
+	case KIND_ON_BAD_SAMPLE:
+		expected = parse_on_bad_sample(value, member) ? NULL : "error, mask or replace";
 		break;
 	case KIND_DEVICE:
 		expected = parse_device(value, member) ? NULL : "auto, cpu, cuda or cuda:N";

@@ -22,6 +22,7 @@ struct options {
 	uint32_t log_every; /* 0: never */
 	enum stoker_dtype dtype;
 	int payload; /* 0 or enum stoker_payload */
+	enum stoker_on_bad_sample on_bad_sample;
 	struct device device;
 	bool no_shuffle, shard_drop, drop_last, json;
 	bool help, version;

@@ -19,7 +19,8 @@ struct report_epoch {
 	uint64_t epoch; /* from 1 */
 	double seconds; /* of the training pass: first request to last result */
 	uint64_t images;
-	double loss; /* mean over the images, each taken when it was trained on */
+	uint64_t masked; /* left out, since they are bad */
+	double loss;     /* mean over the images, each taken when it was trained on */
 	bool validated;
 	double val_accuracy;      /* 0..1 */
 	double data_wait_seconds; /* without any batch at hand */

@@ -23,6 +23,8 @@ static const char help[] =
 	"  --payload P        shared or inline (default: shared where possible)\n"
 	"  --depth N          batches in flight (default: the daemon's choice)\n"
 	"  --step-ms T        pretend to train on each batch for T milliseconds (0)\n"
+	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
+	"                     decoded\n"
 	"  --socket PATH      the daemon's socket\n"
 	"  --json             print the result as JSON\n";
 
@@ -31,7 +33,7 @@ enum { UNSET = 0 };
 struct bench {
 	double *waits; /* seconds, of each batch */
 	size_t count, capacity;
-	uint64_t images;
+	uint64_t images, bad;
 	double begin;       /* before stoker_open */
 	double opened;      /* after it */
 	double first_batch; /* when it was there */
@@ -83,6 +85,7 @@ static int consume(
 			if (note_wait(bench, now - asked) < 0)
 				return -ENOMEM;
 			bench->images += batch->rows;
+			bench->bad += batch->bad;
 			train(step_ms);
 			stoker_release(batch);
 			asked = cli_now();
@@ -138,6 +141,7 @@ static void print_json(const struct bench *bench, const struct result *result,
 	json_text(&json, "dtype", info->dtype == STOKER_F32 ? "f32" : "u8");
 	json_text(&json, "payload", info->payload == STOKER_SHARED ? "shared" : "inline");
 	json_number(&json, "images", bench->images);
+	json_number(&json, "bad", bench->bad);
 	json_number(&json, "batches", bench->count);
 	json_real(&json, "seconds", result->seconds);
 	json_real(&json, "images_per_second", result->images_per_second);
@@ -159,6 +163,9 @@ static void print_text(const struct bench *bench, const struct result *result,
 		info->payload == STOKER_SHARED ? "shared memory" : "inline");
 	printf("  rate         %.0f images/s  %.1f MiB/s  in %s\n", result->images_per_second,
 		result->mib_per_second, format_seconds(result->seconds).text);
+	if (bench->bad > 0)
+		printf("  bad          %" PRIu64 " of the images were masked or replaced\n",
+			bench->bad);
 	printf("  first batch  after %.1f ms\n", result->first_batch * 1000);
 	printf("  wait         median %.3f ms  p99 %.3f ms  %.0f %% of the time\n",
 		result->wait_median * 1000, result->wait_p99 * 1000,
@@ -209,7 +216,7 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 	uint64_t batch_size, depth, epochs = UNSET;
 	double seconds = UNSET, step_ms = 0;
 	bool no_shuffle = false;
-	int dtype, r;
+	int dtype, on_bad = STOKER_BAD_ERROR, r;
 
 	stoker_options_init(&options);
 	batch_size = options.batch_size;
@@ -226,6 +233,7 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 		{"payload", 0, CLI_CHOICE, &options.payload, .choices = cli_payloads},
 		{"depth", 0, CLI_NUMBER, &depth, 1, UINT32_MAX},
 		{"step-ms", 0, CLI_REAL, &step_ms, 0, 1000000},
+		{"on-bad-sample", 0, CLI_CHOICE, &on_bad, .choices = cli_on_bad_sample},
 		{NULL},
 	};
 
@@ -237,6 +245,7 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 	options.batch_size = (uint32_t)batch_size;
 	options.depth = (uint32_t)depth;
 	options.dtype = (enum stoker_dtype)dtype;
+	options.on_bad_sample = (enum stoker_on_bad_sample)on_bad;
 	options.shuffle = !no_shuffle;
 	options.epochs = epochs != UNSET ? epochs : seconds > 0 ? 0 : 1;
 	if (options.transforms == NULL)

@@ -48,7 +48,7 @@ struct cli_option {
 	bool *given; /* set when the option is given; may be NULL */
 };
 
-extern const struct cli_choice cli_dtypes[], cli_layouts[], cli_payloads[];
+extern const struct cli_choice cli_dtypes[], cli_layouts[], cli_payloads[], cli_on_bad_sample[];
 
 /* Read the command line of one command: `argv` starts after its name. Options may stand anywhere and
  * are taken from `options` and from --socket, --json and --help. Between `arguments_min` and

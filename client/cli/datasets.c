@@ -11,6 +11,26 @@ static const char help[] =
 	"List the data sets that the daemon serves: kind, state, samples, classes, size of the first\n"
 	"image (width x height x channels) and path, or why a data set cannot be used.\n";
 
+static void print_bad_json(struct json *json, const struct stoker_dataset_status *dataset)
+{
+	json_number(json, "bad_samples", dataset->bad_samples);
+	json_number(json, "bad_rows", dataset->bad_rows);
+	json_open(json, "bad_reasons", '{');
+	for (size_t i = 0; i < dataset->bad_count_count; i++)
+		json_number(json, dataset->bad_counts[i].reason, dataset->bad_counts[i].samples);
+	json_close(json, '}');
+	json_open(json, "bad", '[');
+	for (size_t i = 0; i < dataset->bad_listed; i++) {
+		json_open(json, NULL, '{');
+		json_number(json, "sample", dataset->bad[i].sample);
+		json_text(json, "name", dataset->bad[i].name);
+		json_text(json, "reason", dataset->bad[i].reason);
+		json_text(json, "text", dataset->bad[i].text);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
 static void print_one_json(struct json *json, const struct stoker_dataset_status *dataset)
 {
 	json_open(json, NULL, '{');
@@ -24,6 +44,7 @@ static void print_one_json(struct json *json, const struct stoker_dataset_status
 	json_number(json, "height", dataset->height);
 	json_number(json, "channels", dataset->channels);
 	json_text(json, "error", dataset->error);
+	print_bad_json(json, dataset);
 	json_close(json, '}');
 }
 
@@ -64,6 +85,33 @@ void datasets_print_table(const struct stoker_status *status, FILE *out)
 		fprintf(out, "\n%s: ", status->datasets[i].name);
 		print_plain(out, status->datasets[i].error);
 		fputc('\n', out);
+	}
+}
+
+static void print_bad(const struct stoker_dataset_status *dataset, FILE *out)
+{
+	fprintf(out, "\n%s: %" PRIu64 " bad sample%s (", dataset->name, dataset->bad_samples,
+		dataset->bad_samples == 1 ? "" : "s");
+	for (size_t i = 0; i < dataset->bad_count_count; i++)
+		fprintf(out, "%s%s %" PRIu64, i > 0 ? ", " : "", dataset->bad_counts[i].reason,
+			dataset->bad_counts[i].samples);
+	fprintf(out, "), met %" PRIu64 " time%s\n", dataset->bad_rows,
+		dataset->bad_rows == 1 ? "" : "s");
+	for (size_t i = 0; i < dataset->bad_listed; i++) {
+		fprintf(out, "  %s: ", dataset->bad[i].name);
+		print_plain(out, dataset->bad[i].text);
+		fputc('\n', out);
+	}
+	if (dataset->bad_listed < dataset->bad_samples)
+		fprintf(out, "  ... and %" PRIu64 " more\n",
+			dataset->bad_samples - dataset->bad_listed);
+}
+
+void datasets_print_bad(const struct stoker_status *status, FILE *out)
+{
+	for (size_t i = 0; i < status->dataset_count; i++) {
+		if (status->datasets[i].bad_samples > 0)
+			print_bad(&status->datasets[i], out);
 	}
 }
 

@@ -30,12 +30,16 @@ static const char help[] =
 	"                     (default: ToTensor() for f32, none for u8)\n"
 	"  --dtype f32|u8     of the images (f32)\n"
 	"  --layout L         NCHW (default) or NHWC\n"
+	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
+	"                     decoded. With mask and replace, DIR/statuses.npy (uint8) says of each row\n"
+	"                     whether it is 0 itself, 1 masked or 2 another sample\n"
 	"  --socket PATH      the daemon's socket\n"
 	"  --json             print the summary as JSON\n";
 
 struct dump {
-	struct npy images, labels, ids;
-	uint64_t rows;
+	struct npy images, labels, ids, statuses;
+	bool with_statuses;
+	uint64_t rows, bad;
 };
 
 static int create_files(const struct cli *cli, struct dump *dump, const char *directory,
@@ -55,6 +59,8 @@ static int create_files(const struct cli *cli, struct dump *dump, const char *di
 		r = npy_create(&dump->labels, directory, "labels.npy", "<i8", 8, 1, shape);
 	if (r == 0)
 		r = npy_create(&dump->ids, directory, "ids.npy", "<i8", 8, 1, shape);
+	if (r == 0 && dump->with_statuses)
+		r = npy_create(&dump->statuses, directory, "statuses.npy", "|u1", 1, 1, shape);
 	if (r < 0)
 		return cli_error(cli, CLI_FAILED, "%s: %s", directory, strerror(-r));
 	return CLI_OK;
@@ -63,6 +69,7 @@ static int create_files(const struct cli *cli, struct dump *dump, const char *di
 /* int64 is what torch wants for labels, and what NumPy indexes with. */
 static int write_batch(struct dump *dump, const struct stoker_batch *batch, uint64_t row_bytes)
 {
+	static const uint8_t ok = STOKER_ROW_OK;
 	int r = npy_write(&dump->images, batch->data, batch->rows * row_bytes);
 
 	for (uint32_t i = 0; i < batch->rows && r == 0; i++) {
@@ -71,8 +78,12 @@ static int write_batch(struct dump *dump, const struct stoker_batch *batch, uint
 		r = npy_write(&dump->labels, &label, sizeof(label));
 		if (r == 0)
 			r = npy_write(&dump->ids, &id, sizeof(id));
+		if (r == 0 && dump->with_statuses)
+			r = npy_write(&dump->statuses,
+				batch->statuses != NULL ? &batch->statuses[i] : &ok, 1);
 	}
 	dump->rows += batch->rows;
+	dump->bad += batch->bad;
 	return r;
 }
 
@@ -99,6 +110,8 @@ static int receive(const struct cli *cli, struct dump *dump, struct stoker *stok
 		w = npy_commit(&dump->labels);
 	if (w == 0)
 		w = npy_commit(&dump->ids);
+	if (w == 0 && dump->with_statuses)
+		w = npy_commit(&dump->statuses);
 	if (w == 0)
 		w = npy_commit(&dump->images);
 	if (w == -ENODATA || w == -EOVERFLOW)
@@ -111,7 +124,7 @@ static int receive(const struct cli *cli, struct dump *dump, struct stoker *stok
 }
 
 static void summarise(const struct cli *cli, const struct stoker_options *options,
-	const struct stoker_info *info, const char *directory, uint64_t rows)
+	const struct stoker_info *info, const char *directory, const struct dump *dump)
 {
 	const char *dtype = info->dtype == STOKER_F32 ? "float32" : "uint8";
 	struct json json = {.out = stdout};
@@ -119,14 +132,20 @@ static void summarise(const struct cli *cli, const struct stoker_options *option
 	if (!cli->json) {
 		printf("%s: %" PRIu64 " images of %ux%ux%u %s in %" PRIu64
 		       " batches: epoch %" PRIu64 " of %s, images.npy labels.npy ids.npy\n",
-			directory, rows, info->shape[0], info->shape[1], info->shape[2], dtype,
-			info->epoch_batches, options->first_epoch, options->dataset);
+			directory, dump->rows, info->shape[0], info->shape[1], info->shape[2],
+			dtype, info->epoch_batches, options->first_epoch, options->dataset);
+		if (dump->bad > 0)
+			printf("%" PRIu64
+			       " of them stand for bad samples: statuses.npy; the names are "
+			       "in 'stoker status'\n",
+				dump->bad);
 		return;
 	}
 	json_open(&json, NULL, '{');
 	json_text(&json, "dataset", options->dataset);
 	json_text(&json, "directory", directory);
-	json_number(&json, "images", rows);
+	json_number(&json, "images", dump->rows);
+	json_number(&json, "bad", dump->bad);
 	json_number(&json, "batches", info->epoch_batches);
 	json_number(&json, "epoch", options->first_epoch);
 	json_open(&json, "shape", '[');
@@ -141,7 +160,13 @@ static void summarise(const struct cli *cli, const struct stoker_options *option
 
 static int dump_epoch(const struct cli *cli, struct stoker_options *options, const char *directory)
 {
-	struct dump dump = {.images = NPY_NULL, .labels = NPY_NULL, .ids = NPY_NULL};
+	struct dump dump = {
+		.images = NPY_NULL,
+		.labels = NPY_NULL,
+		.ids = NPY_NULL,
+		.statuses = NPY_NULL,
+		.with_statuses = options->on_bad_sample != STOKER_BAD_ERROR,
+	};
 	struct stoker *stoker = NULL;
 	struct stoker_stream *stream = NULL;
 	int r = cli_connect(cli, &stoker);
@@ -158,11 +183,12 @@ static int dump_epoch(const struct cli *cli, struct stoker_options *options, con
 		if (r == CLI_OK)
 			r = receive(cli, &dump, stoker, stream, directory, total);
 		if (r == CLI_OK)
-			summarise(cli, options, info, directory, total);
+			summarise(cli, options, info, directory, &dump);
 	}
 	npy_abandon(&dump.images);
 	npy_abandon(&dump.labels);
 	npy_abandon(&dump.ids);
+	npy_abandon(&dump.statuses);
 	stoker_destroy(stoker);
 	return r;
 }
@@ -172,7 +198,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	struct stoker_options options;
 	uint64_t batch_size, rank = 0, world = 1;
 	const char *directory = NULL;
-	int dtype, layout, r;
+	int dtype, layout, on_bad = STOKER_BAD_ERROR, r;
 
 	stoker_options_init(&options);
 	batch_size = options.batch_size;
@@ -192,6 +218,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		{"transform", 0, CLI_TEXT, &options.transforms},
 		{"dtype", 0, CLI_CHOICE, &dtype, .choices = cli_dtypes},
 		{"layout", 0, CLI_CHOICE, &layout, .choices = cli_layouts},
+		{"on-bad-sample", 0, CLI_CHOICE, &on_bad, .choices = cli_on_bad_sample},
 		{NULL},
 	};
 
@@ -206,6 +233,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	options.rank = (uint32_t)rank;
 	options.world = (uint32_t)world;
 	options.dtype = (enum stoker_dtype)dtype;
+	options.on_bad_sample = (enum stoker_on_bad_sample)on_bad;
 	options.layout = (enum stoker_layout)layout;
 	if (options.transforms == NULL)
 		options.transforms = cli_default_transforms(options.dtype);

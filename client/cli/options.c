@@ -13,6 +13,8 @@ const struct cli_choice cli_dtypes[] = {{"u8", STOKER_U8}, {"f32", STOKER_F32}, 
 const struct cli_choice cli_layouts[] = {{"NCHW", STOKER_NCHW}, {"NHWC", STOKER_NHWC}, {NULL}};
 const struct cli_choice cli_payloads[] = {
 	{"shared", STOKER_SHARED}, {"inline", STOKER_INLINE}, {NULL}};
+const struct cli_choice cli_on_bad_sample[] = {{"error", STOKER_BAD_ERROR},
+	{"mask", STOKER_BAD_MASK}, {"replace", STOKER_BAD_REPLACE}, {NULL}};
 
 static const struct cli_option *find(
 	const struct cli_option *options, const char *name, size_t length)

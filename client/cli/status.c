@@ -10,7 +10,8 @@ static const char help[] =
 	"\n"
 	"Show what the daemon is doing: its memory and sandbox, the worker processes, one line for each\n"
 	"open stream and the data sets. A stream's batches are FILLING (being decoded), READY (finished)\n"
-	"or LENT (at the client); at a client that is slower than the daemon nearly all are READY.\n";
+	"or LENT (at the client); at a client that is slower than the daemon nearly all are READY.\n"
+	"Of each data set, the samples that were found bad are counted by reason, and the first 100 named.\n";
 
 static void print_workers_json(struct json *json, const struct stoker_status *status)
 {
@@ -145,6 +146,7 @@ static void print_text(const struct stoker_status *status)
 		datasets_print_table(status, stdout);
 	else
 		puts("no data sets");
+	datasets_print_bad(status, stdout);
 	if (status->truncated)
 		puts("\n(the lists are longer than one answer of the daemon and were cut)");
 }

@@ -22,6 +22,7 @@ void dataset_unref(struct dataset *dataset)
 		return;
 	indexer_abandon(dataset->indexer);
 	index_unmap(&dataset->index);
+	bad_samples_finish(&dataset->bad);
 	close_fd(dataset->index_fd);
 	close_fd(dataset->data_fd);
 	for (size_t i = 0; i < dataset->also_read_count; i++)

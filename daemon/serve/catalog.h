@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/data/index.h"
+#include "daemon/serve/bad_samples.h"
 #include "daemon/util/error.h"
 #include "daemon/worker/indexer.h"
 
@@ -36,6 +37,7 @@ struct dataset {
 	struct error_text error;
 	int index_fd, data_fd; /* READY; data_fd may be -1 */
 	struct index index;
+	struct bad_samples bad; /* found since it was indexed */
 	struct dataset_waiter *waiters;
 	unsigned round;
 };

@@ -101,6 +101,21 @@ static int parse_order(
 	return 0;
 }
 
+static int parse_on_bad_sample(
+	struct open_request *request, const Stoker__V1__Open *open, struct error_text *error)
+{
+	enum bad_sample_policy *policy = &request->params.on_bad_sample;
+
+	switch (open->on_bad_sample) {
+	case STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_ERROR: *policy = BAD_SAMPLE_ERROR; return 0;
+	case STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_MASK: *policy = BAD_SAMPLE_MASK; return 0;
+	case STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_REPLACE:
+		*policy = BAD_SAMPLE_REPLACE;
+		return 0;
+	default: return refuse(error, "on_bad_sample must be ERROR, MASK or REPLACE");
+	}
+}
+
 int open_request_parse(struct open_request *request, const Stoker__V1__Open *open, bool takes_fds,
 	struct error_text *error)
 {
@@ -111,6 +126,8 @@ int open_request_parse(struct open_request *request, const Stoker__V1__Open *ope
 	r = parse_order(request, open, error);
 	if (r == 0)
 		r = parse_pixels(request, open, error);
+	if (r == 0)
+		r = parse_on_bad_sample(request, open, error);
 	if (r != 0)
 		return r;
 	if (open->depth > PROTOCOL_DEPTH_MAX)

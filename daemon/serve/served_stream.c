@@ -2,6 +2,8 @@
 #include "daemon/serve/served_stream.h"
 
 #include "daemon/util/checked.h"
+#include "daemon/util/escape.h"
+#include "daemon/util/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,8 +47,8 @@ static int make_arena(struct served_stream *served, const struct open_request *r
 
 	if (!checked_mul(row_bytes, batch_size, &batch_bytes))
 		batch_bytes = UINT64_MAX;
-	/* Labels and sample numbers take at most 20 bytes a row, the rest of the message 256. */
-	if (request->is_inline && batch_bytes > FRAME_INLINE_MAX - 256 - 20 * (uint64_t)batch_size)
+	/* Labels, sample numbers and status take at most 21 bytes a row, the rest of the message 256. */
+	if (request->is_inline && batch_bytes > FRAME_INLINE_MAX - 256 - 21 * (uint64_t)batch_size)
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_LIMIT,
 			"a batch of %" PRIu64
 			" bytes is too large for inline payload (%d bytes): use "
@@ -111,6 +113,8 @@ static void fill_source(struct served_stream *served, const struct transform_pla
 	source->attach.stream = served->service->next_stream_id++;
 	source->attach.geometry = served->stream.arena.geometry;
 	source->attach.plan = *plan;
+	source->attach.on_bad_sample = served->stream.params.on_bad_sample;
+	source->attach.seed = served->stream.params.order.seed;
 	source->fds[0] = served->stream.arena.fd;
 	source->fds[1] = served->dataset->index_fd;
 	source->fds[2] = served->dataset->data_fd;
@@ -164,6 +168,23 @@ int served_stream_create(struct service *service, const struct open_request *req
 	}
 	*created = served;
 	return 0;
+}
+
+void served_stream_note_bad(struct served_stream *stream, uint64_t sample, enum bad_reason reason,
+	const struct error_text *why)
+{
+	struct dataset *dataset = stream->dataset;
+	struct error_text text = *why;
+	char name[ERROR_TEXT_MAX];
+
+	if (!bad_samples_note(
+		    &dataset->bad, sample, stream->stream.params.order.samples, reason, why))
+		return;
+	index_describe(&dataset->index, sample, name, sizeof(name));
+	escape_sanitize(text.text);
+	log_limited(&stream->service->bad_log, LOG_LEVEL_WARNING,
+		"data set %s: sample %" PRIu64 " is bad: %s: %s", dataset->name, sample, name,
+		text.text);
 }
 
 /* Memory that is given back: unmapping takes 0.2 s per GiB, so a thread does it. */

@@ -21,5 +21,9 @@ struct served_stream {
 int served_stream_create(struct service *service, const struct open_request *request,
 	struct dataset *dataset, struct served_stream **created, struct error_text *error);
 
+/* A sample is bad: count it with its data set, and log it when that is news. */
+void served_stream_note_bad(struct served_stream *stream, uint64_t sample, enum bad_reason reason,
+	const struct error_text *why);
+
 /* Free a stream that is not, or no longer, in the schedule, and give its memory back. */
 void served_stream_destroy(struct served_stream *stream);

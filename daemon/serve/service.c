@@ -2,6 +2,7 @@
 #include "daemon/serve/service.h"
 
 #include "daemon/serve/served_stream.h"
+#include "daemon/worker/render_policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -87,12 +88,28 @@ static void lost(const struct pool_job *job, const struct pool_loss *loss, void 
 	after_job(stream);
 }
 
-static void describe(const struct pool_job *job, uint32_t row, char *text, size_t size, void *data)
+static void bad(const struct pool_job *job, uint32_t row, const struct result *result, void *data)
 {
 	struct served_stream *stream = (struct served_stream *)job->stream;
 
 	(void)data;
-	index_describe(&stream->dataset->index, job->render.samples[row], text, size);
+	served_stream_note_bad(
+		stream, job->render.samples[row], (enum bad_reason)result->bad, &result->reason);
+}
+
+static void describe(const struct pool_job *job, uint32_t row, uint32_t attempt, char *text,
+	size_t size, void *data)
+{
+	struct served_stream *stream = (struct served_stream *)job->stream;
+	const struct order_params *order = &stream->stream.params.order;
+	uint64_t sample = job->render.samples[row];
+
+	(void)data;
+	/* A worker may claim any attempt; with one sample there is nothing to replace it. */
+	if (order->samples > 1)
+		sample =
+			job_attempt_sample(&job->render, order->seed, row, attempt, order->samples);
+	index_describe(&stream->dataset->index, sample, text, size);
 }
 
 static void unmapped(struct pool_stream *source, void *data)
@@ -123,6 +140,7 @@ int service_init(struct service *service, uv_loop_t *loop, const char *version)
 	static const struct pool_ops ops = {
 		.next_job = next_job,
 		.rendered = rendered,
+		.bad = bad,
 		.lost = lost,
 		.describe = describe,
 		.unmapped = unmapped,
@@ -134,6 +152,7 @@ int service_init(struct service *service, uv_loop_t *loop, const char *version)
 		.version = version,
 		.started_ns = uv_hrtime(),
 		.next_stream_id = 1,
+		.bad_log = {.most = BAD_LOG_LINES},
 	};
 	catalog_init(&service->catalog, loop);
 	return pool_init(&service->pool, loop, &ops, service);

@@ -19,7 +19,10 @@
 struct session;
 struct served_stream;
 
-enum { SERVICE_CLIENTS_MAX = 1000 };
+enum {
+	SERVICE_CLIENTS_MAX = 1000,
+	BAD_LOG_LINES = 5, /* a minute about bad samples, of all data sets together */
+};
 
 struct service {
 	uv_loop_t *loop;
@@ -34,8 +37,8 @@ struct service {
 	uint64_t clock; /* jobs handed out; orders streams by when they were last served */
 	uint64_t started_ns;
 	const char *version;
-	struct log_limit clients_log,
-		faults_log; /* clients come; clients and samples are at fault */
+	struct log_limit clients_log, faults_log,
+		bad_log; /* clients come; clients are at fault; samples are bad */
 	bool stopping;
 	/* For the layer above; set before anything can happen. */
 	void (*on_idle)(struct service *service);           /* stopping: the last stream is gone */

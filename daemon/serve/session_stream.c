@@ -60,11 +60,13 @@ static void send_bad_sample(struct session *session, struct served_stream **entr
 	char text[2 * ERROR_TEXT_MAX + 2], name[ERROR_TEXT_MAX];
 	uint32_t id = (*entry)->client_id;
 
+	bad_samples_note(&(*entry)->dataset->bad, fault->sample,
+		(*entry)->stream.params.order.samples, fault->bad, &fault->reason);
 	index_describe(&(*entry)->dataset->index, fault->sample, name, sizeof(name));
 	/* The reason comes from a worker, which has seen hostile bytes. */
 	escape_sanitize(fault->reason.text);
 	snprintf(text, sizeof(text), "%s: %s", name, fault->reason.text);
-	log_limited(&session->service->faults_log, LOG_LEVEL_ERROR,
+	log_limited(&session->service->bad_log, LOG_LEVEL_ERROR,
 		"client %d (%s), data set %s: sample %" PRIu64 " ends its stream: %s",
 		(int)session->pid, session->name, (*entry)->dataset->name, fault->sample, text);
 	end_stream(session, entry);
@@ -81,8 +83,7 @@ static size_t put_varint(uint8_t *out, uint64_t value)
 	return n;
 }
 
-/* Put ServerMessage{batch} on the queue with `data`, the last field of Batch, copied once: from the
- * slot. protobuf-c would want it in a buffer of its own, and copy it again. */
+/* Put ServerMessage{batch} on the queue with `data`, written last of Batch, copied once: from the slot. protobuf-c would want it in a buffer of its own, and copy it again. */
 static int queue_inline(
 	struct session *session, const Stoker__V1__Batch *batch, const uint8_t *data, size_t length)
 {
@@ -102,6 +103,28 @@ static int queue_inline(
 	return fdio_send_parts(&session->io, head, n, data, length, -1);
 }
 
+/* A worker wrote it, which may be broken: whatever is no status of ours is a row not to train on. */
+static Stoker__V1__RowStatus row_status(const struct batch_row *row)
+{
+	switch (row->status) {
+	case BATCH_ROW_OK: return STOKER__V1__ROW_STATUS__ROW_OK;
+	case BATCH_ROW_REPLACED: return STOKER__V1__ROW_STATUS__ROW_REPLACED;
+	default: return STOKER__V1__ROW_STATUS__ROW_MASKED;
+	}
+}
+
+static uint32_t count_bad(const struct stream *stream, uint32_t slot)
+{
+	const struct batch_row *rows = arena_rows(&stream->arena, slot);
+	uint32_t bad = 0;
+
+	if (stream->params.on_bad_sample == BAD_SAMPLE_ERROR)
+		return 0;
+	for (uint32_t i = 0; i < stream->slots[slot].rows; i++)
+		bad += row_status(&rows[i]) != STOKER__V1__ROW_STATUS__ROW_OK;
+	return bad;
+}
+
 static void send_inline(
 	struct session *session, const struct served_stream *stream, Stoker__V1__Batch *batch)
 {
@@ -109,16 +132,20 @@ static void send_inline(
 	const struct batch_row *rows = arena_rows(arena, batch->slot);
 	_cleanup_free_ uint64_t *samples = malloc(batch->rows * sizeof(*samples));
 	_cleanup_free_ int32_t *labels = malloc(batch->rows * sizeof(*labels));
+	_cleanup_free_ Stoker__V1__RowStatus *statuses = malloc(batch->rows * sizeof(*statuses));
 	int r = -ENOMEM;
 
-	if (samples != NULL && labels != NULL) {
+	if (samples != NULL && labels != NULL && statuses != NULL) {
 		for (uint32_t i = 0; i < batch->rows; i++) {
 			samples[i] = rows[i].sample;
 			labels[i] = rows[i].label;
+			statuses[i] = row_status(&rows[i]);
 		}
 		batch->n_samples = batch->n_labels = batch->rows;
 		batch->samples = samples;
 		batch->labels = labels;
+		batch->n_statuses = batch->bad > 0 ? batch->rows : 0;
+		batch->statuses = statuses;
 		r = queue_inline(session, batch, arena_pixels(arena, batch->slot, 0),
 			batch->rows * arena->geometry.row_bytes);
 	}
@@ -146,6 +173,7 @@ static void send_batch(struct session *session, const struct served_stream *stre
 	batch.slot = slot;
 	batch.generation = state->generation;
 	batch.cursor = &cursor;
+	batch.bad = count_bad(&stream->stream, slot);
 	if (stream->is_inline)
 		send_inline(session, stream, &batch);
 	else

@@ -6,8 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What one data set's bad samples take in the answer. */
+struct bad_lists {
+	Stoker__V1__BadCount counts[BAD_REASONS], *count_list[BAD_REASONS];
+	Stoker__V1__BadSample samples[BAD_SAMPLES_LISTED], *sample_list[BAD_SAMPLES_LISTED];
+	char names[BAD_SAMPLES_LISTED][ERROR_TEXT_MAX];
+};
+
 /* The answer's lists, with the memory behind them. */
 struct status_lists {
+	struct bad_lists **bad; /* one per data set, NULL where nothing is bad */
 	struct pool_worker_info *infos;
 	Stoker__V1__WorkerStatus *workers, **worker_list;
 	Stoker__V1__DatasetStatus *datasets, **dataset_list;
@@ -23,17 +31,21 @@ static bool allocate(struct status_lists *lists, const struct service *service)
 	lists->infos = calloc(workers, sizeof(*lists->infos));
 	lists->workers = calloc(workers, sizeof(*lists->workers));
 	lists->worker_list = calloc(workers, sizeof(*lists->worker_list));
+	lists->bad = calloc(datasets, sizeof(struct bad_lists *));
 	lists->datasets = calloc(datasets, sizeof(*lists->datasets));
 	lists->dataset_list = calloc(datasets, sizeof(*lists->dataset_list));
 	lists->streams = calloc(streams, sizeof(*lists->streams));
 	lists->stream_list = calloc(streams, sizeof(*lists->stream_list));
 	return lists->infos != NULL && lists->workers != NULL && lists->worker_list != NULL &&
 	       lists->datasets != NULL && lists->dataset_list != NULL && lists->streams != NULL &&
-	       lists->stream_list != NULL;
+	       lists->stream_list != NULL && lists->bad != NULL;
 }
 
 static void release(struct status_lists *lists)
 {
+	for (size_t i = 0; lists->bad != NULL && i < lists->dataset_count; i++)
+		free(lists->bad[i]);
+	free(lists->bad);
 	free(lists->infos);
 	free(lists->workers);
 	free(lists->worker_list);
@@ -85,6 +97,52 @@ static void fill_dataset(Stoker__V1__DatasetStatus *status, struct dataset *data
 	}
 }
 
+static void fill_bad(
+	Stoker__V1__DatasetStatus *status, const struct dataset *dataset, struct bad_lists *lists)
+{
+	const struct bad_samples *bad = &dataset->bad;
+
+	for (size_t reason = 0; reason < BAD_REASONS; reason++) {
+		Stoker__V1__BadCount *count = &lists->counts[status->n_bad_count];
+
+		if (bad->samples[reason] == 0)
+			continue;
+		stoker__v1__bad_count__init(count);
+		count->reason = (Stoker__V1__BadReason)reason;
+		count->samples = bad->samples[reason];
+		lists->count_list[status->n_bad_count++] = count;
+	}
+	for (size_t i = 0; i < bad->listed; i++) {
+		Stoker__V1__BadSample *sample = &lists->samples[i];
+
+		stoker__v1__bad_sample__init(sample);
+		index_describe(&dataset->index, bad->list[i].sample, lists->names[i],
+			sizeof(lists->names[i]));
+		sample->sample = bad->list[i].sample;
+		sample->name = lists->names[i];
+		sample->reason = (Stoker__V1__BadReason)bad->list[i].reason;
+		sample->text = bad->list[i].text.text;
+		lists->sample_list[i] = sample;
+	}
+	status->bad_count = lists->count_list;
+	status->n_bad_sample = bad->listed;
+	status->bad_sample = lists->sample_list;
+}
+
+static void list_bad(struct status_lists *lists, const struct service *service)
+{
+	for (size_t i = 0; i < lists->dataset_count; i++) {
+		const struct dataset *dataset = service->catalog.datasets[i];
+
+		lists->datasets[i].bad_rows = dataset->bad.rows;
+		if (dataset->bad.listed == 0)
+			continue;
+		lists->bad[i] = malloc(sizeof(*lists->bad[i]));
+		if (lists->bad[i] != NULL)
+			fill_bad(&lists->datasets[i], dataset, lists->bad[i]);
+	}
+}
+
 static void list_datasets(struct status_lists *lists, const struct service *service)
 {
 	lists->dataset_count = service->catalog.count;
@@ -132,9 +190,30 @@ static void list_streams(struct status_lists *lists, const struct service *servi
 	}
 }
 
-/* Cut the lists until the frame is small enough. */
+/* The longest list of bad samples. */
+static size_t *longest_bad(Stoker__V1__StatusReply *reply)
+{
+	size_t *longest = NULL;
+
+	for (size_t i = 0; i < reply->n_dataset; i++) {
+		size_t *n = &reply->dataset[i]->n_bad_sample;
+
+		if (*n > 0 && (longest == NULL || *n > *longest))
+			longest = n;
+	}
+	return longest;
+}
+
+/* Cut the lists until the frame is small enough, those of bad samples first. */
 static void fit(Stoker__V1__StatusReply *reply)
 {
+	size_t *bad;
+
+	while (stoker__v1__status_reply__get_packed_size(reply) > FRAME_CONTROL_MAX - 16 &&
+		(bad = longest_bad(reply)) != NULL) {
+		*bad /= 2;
+		reply->truncated = true;
+	}
 	while (stoker__v1__status_reply__get_packed_size(reply) > FRAME_CONTROL_MAX - 16) {
 		size_t *longest = &reply->n_stream;
 
@@ -164,6 +243,7 @@ void session_handle_status(struct session *session, const Stoker__V1__StatusRequ
 	}
 	list_workers(&lists, service);
 	list_datasets(&lists, service);
+	list_bad(&lists, service);
 	list_streams(&lists, service);
 	sandbox_describe(service->pool.sandbox, sandbox, sizeof(sandbox));
 	reply.request = request->request;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/stream.h"
 
+#include "daemon/worker/render_policy.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -69,6 +71,7 @@ void stream_finish(struct stream *stream)
 	free(stream->slots);
 	free(stream->queue);
 	free(stream->retries);
+	suspects_finish(&stream->suspects);
 	stream->slots = NULL;
 	stream->queue = NULL;
 	stream->retries = NULL;
@@ -131,11 +134,44 @@ static void take_retry(struct stream *stream, struct pool_job *job)
 	const struct stream_retry *retry = &stream->retries[--stream->retry_count];
 
 	slot_retake_row(&stream->slots[retry->slot]);
-	job->crashes = retry->crashes;
 	job->render.slot = retry->slot;
 	job->render.first_row = retry->row;
 	job->render.rows = 1;
+	job->render.epoch = stream->slots[retry->slot].epoch;
 	job->render.samples[0] = retry->sample;
+}
+
+/* The sample of an attempt at a row of the job. */
+static uint64_t attempt_sample(
+	const struct stream *stream, const struct job_render *job, uint32_t row, uint32_t attempt)
+{
+	const struct order_params *order = &stream->params.order;
+
+	return job_attempt_sample(job, order->seed, row, attempt, order->samples);
+}
+
+/* How many attempts there may be at a row. */
+static uint32_t attempts(const struct stream *stream)
+{
+	return stream->params.on_bad_sample == BAD_SAMPLE_REPLACE &&
+			       stream->params.order.samples > 1
+		       ? 1 + REPLACE_TRIES
+		       : 1;
+}
+
+/* Tell the worker which samples have killed workers before. */
+static void skip_killers(const struct stream *stream, struct job_render *job)
+{
+	if (stream->suspects.count == 0 || stream->params.on_bad_sample == BAD_SAMPLE_ERROR)
+		return;
+	for (uint32_t row = 0; row < job->rows; row++) {
+		for (uint32_t n = 0; n < attempts(stream); n++) {
+			uint64_t sample = attempt_sample(stream, job, row, n);
+
+			if (suspects_deaths(&stream->suspects, sample) >= SUSPECT_DEATHS)
+				job->skip[row] |= (uint16_t)(1 << n);
+		}
+	}
 }
 
 static uint32_t rows_per_job(const struct stream *stream, uint32_t most_rows)
@@ -162,6 +198,7 @@ bool stream_next_job(struct stream *stream, uint32_t most_rows, struct pool_job 
 	job->render.stream = stream->source.attach.stream;
 	if (stream->retry_count > 0) {
 		take_retry(stream, job);
+		skip_killers(stream, &job->render);
 		stream->jobs++;
 		return true;
 	}
@@ -171,8 +208,10 @@ bool stream_next_job(struct stream *stream, uint32_t most_rows, struct pool_job 
 	job->render.slot = (uint32_t)stream->filling;
 	job->render.rows = slot_take_rows(slot, rows_per_job(stream, most_rows), &first);
 	job->render.first_row = first;
+	job->render.epoch = slot->epoch;
 	for (uint32_t i = 0; i < job->render.rows; i++)
 		job->render.samples[i] = order_at(&stream->order, slot->position + first + i);
+	skip_killers(stream, &job->render);
 	if (slot->rows_begun == slot->rows)
 		stream->filling = -1;
 	stream->jobs++;
@@ -181,7 +220,7 @@ bool stream_next_job(struct stream *stream, uint32_t most_rows, struct pool_job 
 
 /* Keep the bad sample that comes first in the order. */
 static void note_fault(struct stream *stream, const struct pool_job *job, uint32_t row,
-	const struct error_text *reason)
+	enum bad_reason bad, const struct error_text *reason)
 {
 	struct stream_fault *fault = &stream->fault;
 	uint32_t in_batch = job->render.first_row + row;
@@ -198,6 +237,7 @@ static void note_fault(struct stream *stream, const struct pool_job *job, uint32
 	fault->slot = job->render.slot;
 	fault->row = in_batch;
 	fault->sample = job->render.samples[row];
+	fault->bad = bad;
 	fault->reason = *reason;
 	if (stream->filling == fault->slot)
 		stream->filling = -1;
@@ -215,6 +255,16 @@ static void job_returned(struct stream *stream, const struct pool_job *job, uint
 	}
 }
 
+/* Whatever was tried at these rows has been survived. */
+static void absolve(struct stream *stream, const struct pool_job *job, uint32_t rows)
+{
+	for (uint32_t row = 0; stream->suspects.count > 0 && row < rows; row++) {
+		for (uint32_t n = 0; n < attempts(stream); n++)
+			suspects_absolve(
+				&stream->suspects, attempt_sample(stream, &job->render, row, n));
+	}
+}
+
 void stream_job_rendered(
 	struct stream *stream, const struct pool_job *job, const struct result *result)
 {
@@ -226,7 +276,9 @@ void stream_job_rendered(
 		stream->row_ns = stream->row_ns == 0 ? row_ns : (7 * stream->row_ns + row_ns) / 8;
 	}
 	if (wanted && result->rows_done < job->render.rows)
-		note_fault(stream, job, result->rows_done, &result->reason);
+		note_fault(stream, job, result->rows_done, (enum bad_reason)result->bad,
+			&result->reason);
+	absolve(stream, job, result->rows_done);
 	job_returned(stream, job, result->rows_done);
 }
 
@@ -246,6 +298,27 @@ static bool push_retry(struct stream *stream, const struct stream_retry *retry)
 	return true;
 }
 
+/* A worker has died at row `row` by its own fault. 0, or -EIO when that row cannot be had by any
+ * worker, or -ENOMEM, with the reason. */
+static int blame(struct stream *stream, const struct pool_job *job, uint32_t row,
+	const struct pool_loss *loss, struct error_text *reason)
+{
+	uint32_t attempt = loss->attempt < attempts(stream) ? loss->attempt : 0;
+	bool skipped = job->render.skip[row] >> attempt & 1;
+	int deaths = suspects_blame(
+		&stream->suspects, attempt_sample(stream, &job->render, row, attempt));
+
+	if (deaths < 0)
+		return error_set(reason, deaths, "out of memory");
+	if (skipped)
+		return error_set(reason, -EIO, "it kills workers (%s) even when it is left out",
+			loss->cause);
+	if (deaths >= SUSPECT_DEATHS && stream->params.on_bad_sample == BAD_SAMPLE_ERROR)
+		return error_set(
+			reason, -EIO, "its decoding has killed a worker twice (%s)", loss->cause);
+	return 0;
+}
+
 void stream_job_lost(
 	struct stream *stream, const struct pool_job *job, const struct pool_loss *loss)
 {
@@ -256,20 +329,18 @@ void stream_job_lost(
 		struct stream_retry retry = {
 			.slot = job->render.slot,
 			.row = job->render.first_row + row,
-			.crashes = row == 0 ? job->crashes : 0,
 			.sample = job->render.samples[row],
 		};
 
-		retry.crashes += loss->fault && row == loss->rows_done;
-		if (retry.crashes >= 2) {
-			error_set(&reason, 0, "its decoding has killed a worker twice (%s)",
-				loss->cause);
-			note_fault(stream, job, row, &reason);
+		if (loss->fault && row == loss->rows_done &&
+			blame(stream, job, row, loss, &reason) < 0) {
+			note_fault(stream, job, row, BAD_KILLER, &reason);
 		} else if (!push_retry(stream, &retry)) {
 			error_set(&reason, 0, "out of memory");
-			note_fault(stream, job, row, &reason);
+			note_fault(stream, job, row, BAD_KILLER, &reason);
 		}
 	}
+	absolve(stream, job, loss->rows_done);
 	job_returned(stream, job, loss->rows_done);
 }
 
@@ -367,6 +438,7 @@ static void discard_queue(struct stream *stream)
 	stream->ready = 0;
 	stream->filling = -1;
 	stream->retry_count = 0;
+	suspects_absolve_all(&stream->suspects);
 	stream->fault.set = false;
 }
 

@@ -5,6 +5,7 @@
 #include "daemon/batch/slot.h"
 #include "daemon/data/order.h"
 #include "daemon/serve/cursor.h"
+#include "daemon/serve/suspects.h"
 #include "daemon/worker/pool_job.h"
 
 #include <stdbool.h>
@@ -17,7 +18,9 @@
  *   order -> stream_next_job -> (a worker) -> stream_job_rendered / stream_job_lost
  *         -> stream_next_event: STREAM_BATCH -> (the client) -> stream_release -> the next batch
  *
- * What goes wrong with a sample shows in its place: the batches before it are delivered first.
+ * What goes wrong with a sample shows in its place: the batches before it are delivered first. With
+ * BAD_SAMPLE_MASK and BAD_SAMPLE_REPLACE nothing goes wrong: whoever renders fills the row otherwise,
+ * and the stream only says which samples not to try (job_render.skip).
  */
 struct stream_params {
 	struct order_params order;
@@ -25,13 +28,13 @@ struct stream_params {
 	bool drop_last;
 	uint64_t first_epoch;
 	uint64_t epochs; /* 0 = endless */
+	enum bad_sample_policy on_bad_sample;
 	uint64_t fingerprint;
 };
 
 /* Rows that a dead worker left behind, rendered again one by one. */
 struct stream_retry {
 	uint32_t slot, row;
-	uint32_t crashes;
 	uint64_t sample;
 };
 
@@ -40,6 +43,7 @@ struct stream_fault {
 	bool set;
 	uint32_t slot, row;
 	uint64_t sample;
+	enum bad_reason bad;
 	struct error_text reason;
 };
 
@@ -64,6 +68,7 @@ struct stream {
 
 	struct stream_retry *retries;
 	size_t retry_count, retry_capacity;
+	struct suspects suspects;
 	struct stream_fault fault;
 	uint32_t jobs; /* out */
 	bool stopped;

@@ -93,18 +93,19 @@ void log_line(enum log_level level, const char *format, ...)
 
 void log_limited(struct log_limit *limit, enum log_level level, const char *format, ...)
 {
+	unsigned most = limit->most > 0 ? limit->most : LOG_LIMIT_LINES;
 	struct timespec now;
 	va_list args;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (now.tv_sec / 60 != limit->minute) {
-		if (limit->lines > LOG_LIMIT_LINES)
+		if (limit->lines > most)
 			log_line(level, "%u lines like the last ones were left out",
-				limit->lines - LOG_LIMIT_LINES);
+				limit->lines - most);
 		limit->minute = now.tv_sec / 60;
 		limit->lines = 0;
 	}
-	if (level > log_state.level || limit->lines++ >= LOG_LIMIT_LINES)
+	if (level > log_state.level || limit->lines++ >= most)
 		return;
 	va_start(args, format);
 	log_arguments(level, format, args);

@@ -28,13 +28,15 @@ __attribute__((format(printf, 2, 3))) void log_line(enum log_level level, const 
 #define log_info(...)    log_line(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)   log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* For lines that somebody outside can cause at will: at most LOG_LIMIT_LINES a minute, then one that
- * says how many were left out. One limit for lines of one kind; all zero at first. */
+/* For lines that somebody outside can cause at will: at most `most` a minute, then one that says how
+ * many were left out. One limit for lines of one kind; all zero at first, but for `most`, which may be
+ * set once (0 = LOG_LIMIT_LINES). */
 enum { LOG_LIMIT_LINES = 100 };
 
 struct log_limit {
 	long minute;
 	unsigned lines;
+	unsigned most;
 };
 
 __attribute__((format(printf, 3, 4))) void log_limited(

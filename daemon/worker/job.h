@@ -15,6 +15,7 @@
  *                       JOB_RENDER  render rows of a slot of an attached stream
  *                       JOB_DETACH  unmap a stream
  *   worker -> stokerd   RESULT_READY     sandboxed and waiting for work
+ *                       RESULT_BAD       one per bad row of the job at hand, unless it ends the stream
  *                       RESULT_RENDERED  one per JOB_RENDER, in order
  *                       RESULT_DETACHED  one per JOB_DETACH
  *   index worker        RESULT_PROGRESS  samples so far
@@ -35,9 +36,32 @@ enum {
 	JOB_PAGE_FD = 4,   /* a worker's struct worker_page */
 };
 
+/* What becomes of a sample that cannot be delivered; see render_policy.h. */
+enum bad_sample_policy {
+	BAD_SAMPLE_ERROR = 0,
+	BAD_SAMPLE_MASK,
+	BAD_SAMPLE_REPLACE,
+};
+
+enum {
+	REPLACE_TRIES = 8, /* samples tried in place of a bad one */
+};
+
+/* Why a sample cannot be delivered, in a word. */
+enum bad_reason {
+	BAD_PICTURE = 1, /* its bytes are no picture that we decode */
+	BAD_UNREADABLE,  /* missing, forbidden, no regular file, too large, shrunk */
+	BAD_SIZE,        /* a picture of another size or number of channels than the first */
+	BAD_KILLER,      /* its decoding has killed a worker twice */
+	BAD_REASONS,     /* one more than the last */
+};
+
 struct job_attach {
 	uint32_t kind;
 	uint32_t stream;
+	uint32_t on_bad_sample; /* enum bad_sample_policy */
+	uint32_t reserved;
+	uint64_t seed; /* of the stream's order; chooses replacements */
 	struct arena_geometry geometry;
 	struct transform_plan plan;
 };
@@ -50,7 +74,11 @@ struct job_render {
 	uint32_t first_row;
 	uint32_t rows; /* 1 .. JOB_ROWS_MAX */
 	uint32_t reserved;
+	uint64_t epoch;
 	uint64_t samples[JOB_ROWS_MAX];
+	/* Attempts not to make, since their sample kills workers: bit 0 the row's own sample, bit n
+	 * its n-th replacement. Never set with BAD_SAMPLE_ERROR. */
+	uint16_t skip[JOB_ROWS_MAX];
 };
 
 struct job_detach {
@@ -72,24 +100,28 @@ enum result_kind {
 	RESULT_PROGRESS,
 	RESULT_INDEXED,
 	RESULT_FAILED, /* also a render worker's last words */
+	RESULT_BAD,
 };
 
 struct result {
 	uint32_t kind;
 	uint32_t stream; /* DETACHED */
-	uint64_t id;     /* RENDERED: of the job */
-	uint32_t
-		rows_done; /* RENDERED: rows rendered; fewer than asked for = the next one is bad */
-	uint32_t sandbox;  /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
-	uint64_t samples;  /* PROGRESS */
-	uint64_t busy_ns;  /* RENDERED: time spent on the job */
+	uint64_t id;     /* RENDERED, BAD: of the job */
+	/* RENDERED: rows done; fewer than asked for = the next one is bad and ends the stream.
+	 * BAD: the bad row, counted from the job's first; it is done all the same. */
+	uint32_t rows_done;
+	uint32_t bad;     /* of the bad row: enum bad_reason */
+	uint32_t sandbox; /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
+	uint64_t samples; /* PROGRESS */
+	uint64_t busy_ns; /* RENDERED: time spent on the job */
 	struct error_text reason; /* of the bad row, or of RESULT_FAILED */
 };
 
 /* Where a worker says which row it is at, for the case that it dies there. One memfd page each. */
 struct worker_page {
-	_Atomic uint64_t job; /* id of the job at hand, 0 = none */
-	_Atomic uint32_t row; /* rows of it that are finished; the row at hand is this one */
+	_Atomic uint64_t job;     /* id of the job at hand, 0 = none */
+	_Atomic uint32_t row;     /* rows of it that are finished; the row at hand is this one */
+	_Atomic uint32_t attempt; /* at that row: 0 its own sample, n its n-th replacement */
 };
 
 /* Exit statuses of stoker-worker. */

@@ -19,15 +19,15 @@ struct pool_stream {
 struct pool_job {
 	struct pool_stream *stream;
 	struct job_render render;
-	uint32_t crashes; /* times that its first row has killed a worker; the stream's own count */
 };
 
 /* How a job was lost. */
 struct pool_loss {
 	uint32_t rows_done; /* rows that were finished before */
-	bool fault; /* the row after those was being worked on, and the worker died by a fault
+	bool fault;       /* the row after those was being worked on, and the worker died by a fault
 	                     * of its own: SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGSYS, SIGFPE, an exit
 	                     * with an error, or an answer that made no sense */
+	uint32_t attempt; /* that was being made at that row, at most REPLACE_TRIES */
 	const char *cause; /* "SIGSEGV", ... */
 };
 
@@ -38,11 +38,14 @@ struct pool_ops {
 	/* The job is over: result->rows_done rows are rendered; if that is fewer than asked for, the
 	 * next row is bad and result->reason says why. */
 	void (*rendered)(const struct pool_job *job, const struct result *result, void *data);
+	/* Row `row` of the job is done but bad: bad->bad and bad->reason say why. Before `rendered` or
+	 * `lost`, once for each. */
+	void (*bad)(const struct pool_job *job, uint32_t row, const struct result *bad, void *data);
 	/* The job did not come back. */
 	void (*lost)(const struct pool_job *job, const struct pool_loss *loss, void *data);
-	/* Name row `row` of the job for people. */
-	void (*describe)(
-		const struct pool_job *job, uint32_t row, char *text, size_t size, void *data);
+	/* Name the sample of attempt `attempt` at row `row` of the job for people. */
+	void (*describe)(const struct pool_job *job, uint32_t row, uint32_t attempt, char *text,
+		size_t size, void *data);
 	/* No worker has the stream mapped any more. */
 	void (*unmapped)(struct pool_stream *stream, void *data);
 	/* Workers cannot run here at all. */

@@ -2,7 +2,7 @@
 #include "daemon/worker/pool_local.h"
 
 #include "daemon/worker/pool.h"
-#include "daemon/worker/render.h"
+#include "daemon/worker/render_policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,6 +56,8 @@ static struct view *find_or_attach(
 		    &stream->attach.geometry, dup_fd(stream->fds[0]), dup_fd(stream->fds[1]),
 		    dup_fd(stream->fds[2]), error) < 0)
 		return NULL;
+	entry->view.on_bad_sample = stream->attach.on_bad_sample;
+	entry->view.seed = stream->attach.seed;
 	local->view_count++;
 	stream->attached++;
 	return &entry->view;
@@ -87,23 +89,30 @@ static void on_idle(uv_idle_t *idle)
 	struct pool_local *local = idle->data;
 	const struct job_render *job = &local->job.render;
 	struct view *view;
+	struct result *result = &local->result;
 	uint32_t row;
-	int r = RENDER_BAD;
 
 	if (job->rows == 0 && !begin_job(local)) {
 		uv_idle_stop(&local->idle);
 		return;
 	}
-	row = local->result.rows_done;
-	view = find_or_attach(local, local->job.stream, &local->result.reason);
-	if (view != NULL)
-		r = render_row(&local->renderer, view, job->slot, job->first_row + row,
-			job->samples[row], &local->result.reason);
-	if (r < 0)
-		error_set(&local->result.reason, 0, "cannot be decoded: %s", strerror(-r));
-	if (r == 0)
-		local->result.rows_done = row + 1;
-	if (r != 0 || local->result.rows_done == job->rows)
+	row = result->rows_done;
+	view = find_or_attach(local, local->job.stream, &result->reason);
+	if (view == NULL) {
+		result->bad = BAD_UNREADABLE;
+		finish_job(local);
+		return;
+	}
+	result->bad =
+		(uint32_t)render_job_row(&local->renderer, view, job, row, NULL, &result->reason);
+	if (result->bad != 0 && view->on_bad_sample == BAD_SAMPLE_ERROR) {
+		finish_job(local);
+		return;
+	}
+	if (result->bad != 0)
+		local->pool->ops->bad(&local->job, row, result, local->pool->data);
+	result->rows_done = row + 1;
+	if (result->rows_done == job->rows)
 		finish_job(local);
 }
 

@@ -67,13 +67,43 @@ static void forget_attachment(struct pool_worker *worker, size_t i)
 		pool->ops->unmapped(stream, pool->data);
 }
 
+/* A bad row counts once its job is over, or its worker dead: rows that are rendered again report
+ * again. */
+static void take_bad(struct pool_worker *worker, struct result *result)
+{
+	const struct pool_job *job = &worker->jobs[0];
+	unsigned n = worker->bad_count;
+
+	if (worker->job_count == 0 || result->id != job->render.id ||
+		result->rows_done >= job->render.rows ||
+		(n > 0 && result->rows_done <= worker->bad[n - 1].rows_done) || result->bad == 0 ||
+		result->bad >= BAD_REASONS) {
+		pool_worker_kill_broken(worker, "told of a bad row that it does not have");
+		return;
+	}
+	result->reason.text[ERROR_TEXT_MAX - 1] = '\0';
+	worker->bad[worker->bad_count++] = *result;
+}
+
+/* Pass on the bad rows among the first `rows_done` of `job`, which jobs[0] was. */
+static void settle_bad(struct pool_worker *worker, const struct pool_job *job, uint32_t rows_done)
+{
+	struct pool *pool = worker->pool;
+
+	for (unsigned i = 0; i < worker->bad_count; i++) {
+		if (worker->bad[i].rows_done < rows_done)
+			pool->ops->bad(job, worker->bad[i].rows_done, &worker->bad[i], pool->data);
+	}
+	worker->bad_count = 0;
+}
+
 static void take_rendered(struct pool_worker *worker, struct result *result)
 {
 	struct pool *pool = worker->pool;
 	struct pool_job job = worker->jobs[0];
 
 	if (worker->job_count == 0 || result->id != job.render.id ||
-		result->rows_done > job.render.rows) {
+		result->rows_done > job.render.rows || result->bad >= BAD_REASONS) {
 		pool_worker_kill_broken(worker, "answered a job that it does not have");
 		return;
 	}
@@ -86,6 +116,7 @@ static void take_rendered(struct pool_worker *worker, struct result *result)
 	worker->progress_ms = uv_now(pool->loop);
 	if (worker->jobs_done == 1)
 		pool->failures = 0;
+	settle_bad(worker, &job, result->rows_done);
 	pool->ops->rendered(&job, result, pool->data);
 }
 
@@ -150,6 +181,7 @@ static void drain(struct pool_worker *worker, unsigned most)
 		case RESULT_READY: take_ready(worker, &result); break;
 		case RESULT_FAILED: take_failed(worker, &result); break;
 		case RESULT_RENDERED: take_rendered(worker, &result); break;
+		case RESULT_BAD: take_bad(worker, &result); break;
 		case RESULT_DETACHED: take_detached(worker, result.stream); break;
 		default: pool_worker_kill_broken(worker, "sent a record of an unknown kind"); break;
 		}
@@ -164,6 +196,14 @@ static void on_readable(struct worker_process *process)
 	pool_worker_detach_released(worker);
 	hang_up_when_idle(worker);
 	pool_kick(worker->pool);
+}
+
+/* What the page says is only as good as the worker. */
+static uint32_t attempt_at_hand(const struct pool_worker *worker)
+{
+	uint32_t attempt = atomic_load(&worker->page->attempt);
+
+	return attempt <= REPLACE_TRIES ? attempt : 0;
 }
 
 /* Tell the layer above about the jobs that died with the worker, and name the file at hand. */
@@ -185,7 +225,10 @@ static void report_losses(struct pool_worker *worker, int status, int signal)
 		if (job->render.id == job_at_hand && row_at_hand < job->render.rows) {
 			loss.rows_done = row_at_hand;
 			loss.fault = fault;
+			loss.attempt = attempt_at_hand(worker);
 		}
+		if (i == 0)
+			settle_bad(worker, job, loss.rows_done);
 		pool->ops->lost(job, &loss, pool->data);
 	}
 	worker->job_count = 0;
@@ -208,8 +251,9 @@ static uint32_t describe_position(const struct pool_worker *worker, char *text, 
 		if (i > 0)
 			continue;
 		used = snprintf(text, size, at_hand ? "at " : "before ");
-		pool->ops->describe(job, at_hand ? row_at_hand : 0, text + used,
-			size - (size_t)used, pool->data);
+		pool->ops->describe(job, at_hand ? row_at_hand : 0,
+			at_hand ? attempt_at_hand(worker) : 0, text + used, size - (size_t)used,
+			pool->data);
 	}
 	return samples;
 }
@@ -360,14 +404,18 @@ void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms)
 {
 	uint64_t job = atomic_load(&worker->page->job);
 	uint32_t row = atomic_load(&worker->page->row);
+	uint32_t attempt = atomic_load(&worker->page->attempt);
 	char where[ERROR_TEXT_MAX], what[ERROR_TEXT_MAX + 64];
 
 	if (worker->broken || (worker->job_count == 0 && !worker->hung_up))
 		return;
-	/* Each finished row is progress; a job has few, so a worker that lies gains little. */
-	if (!worker->hung_up && (job != worker->seen_job || row != worker->seen_row)) {
+	/* Each finished row or attempt is progress; a job has few, so a worker that lies gains
+	 * little. */
+	if (!worker->hung_up && (job != worker->seen_job || row != worker->seen_row ||
+					attempt != worker->seen_attempt)) {
 		worker->seen_job = job;
 		worker->seen_row = row;
+		worker->seen_attempt = attempt;
 		worker->progress_ms = now_ms;
 	}
 	if (now_ms - worker->progress_ms >= WORKER_PATIENCE_MS) {

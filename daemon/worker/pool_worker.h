@@ -16,6 +16,8 @@ struct pool_worker {
 	struct worker_page *page;
 	struct pool_job jobs[JOB_QUEUE]; /* oldest first */
 	unsigned job_count;
+	struct result bad[JOB_ROWS_MAX]; /* RESULT_BADs of jobs[0] so far */
+	unsigned bad_count;
 	struct pool_attachment *attachments;
 	size_t attachment_count, attachment_capacity;
 	bool greeted; /* has said that it is in its sandbox */
@@ -26,7 +28,7 @@ struct pool_worker {
 	bool reaped;
 	uint64_t progress_ms; /* loop time of its last progress, while it has jobs or is to end */
 	uint64_t seen_job;    /* where it was then */
-	uint32_t seen_row;
+	uint32_t seen_row, seen_attempt;
 	uint64_t samples, busy_ns, jobs_done;
 };
 

@@ -31,11 +31,11 @@ static int renderer_reserve(struct renderer *renderer, size_t bytes)
 static int bad_errno(struct error_text *why, int error)
 {
 	if (error == EACCES || error == ELOOP || error == EXDEV)
-		return error_set(why, RENDER_BAD,
+		return error_set(why, BAD_UNREADABLE,
 			"cannot be opened: %s (if it is a link that leaves the data set, name the "
 			"target in the data set's also_read)",
 			strerror(error));
-	return error_set(why, RENDER_BAD, "cannot be read: %s", strerror(error));
+	return error_set(why, BAD_UNREADABLE, "cannot be read: %s", strerror(error));
 }
 
 static const char *file_type(mode_t mode)
@@ -93,9 +93,9 @@ static int load_file(
 	if (fstat(fd, &st) < 0)
 		return bad_errno(why, errno);
 	if (!S_ISREG(st.st_mode))
-		return error_set(why, RENDER_BAD, "is %s, not a file", file_type(st.st_mode));
+		return error_set(why, BAD_UNREADABLE, "is %s, not a file", file_type(st.st_mode));
 	if ((uint64_t)st.st_size > RENDER_FILE_MAX)
-		return error_set(why, RENDER_BAD, "is larger than %u MiB",
+		return error_set(why, BAD_UNREADABLE, "is larger than %u MiB",
 			(unsigned)(RENDER_FILE_MAX >> 20));
 	r = renderer_reserve(renderer, (size_t)st.st_size);
 	if (r < 0)
@@ -126,7 +126,7 @@ static int load_raw(
 	if (got < 0)
 		return bad_errno(why, (int)-got);
 	if ((size_t)got != entry->length)
-		return error_set(why, RENDER_BAD, "the file has shrunk since it was indexed");
+		return error_set(why, BAD_UNREADABLE, "the file has shrunk since it was indexed");
 	return 0;
 }
 
@@ -146,12 +146,12 @@ int render_row(struct renderer *renderer, const struct view *view, uint32_t slot
 	if (r != 0)
 		return r;
 	if (image->width != plan->width || image->height != plan->height)
-		return error_set(why, RENDER_BAD,
+		return error_set(why, BAD_SIZE,
 			"is %ux%u, but the first sample is %ux%u: all samples of a data set must have "
 			"one size",
 			image->width, image->height, plan->width, plan->height);
 	if (image->channels != plan->decode_channels)
-		return error_set(why, RENDER_BAD, "has %u channels", image->channels);
+		return error_set(why, BAD_SIZE, "has %u channels", image->channels);
 	transform_render(plan, image, arena_pixels(&view->arena, slot, row));
 	arena_rows(&view->arena, slot)[row] = (struct batch_row){
 		.sample = sample,

@@ -24,11 +24,12 @@ struct renderer {
 #define RENDER_FILE_MAX (UINT64_C(256) << 20)
 
 enum {
-	RENDER_BAD = 1, /* the sample cannot be delivered; the reason does not name the file */
+	RENDER_BAD = BAD_PICTURE, /* the bytes are at fault; the reason does not name the file */
 };
 
 /* Render sample `sample` into row `row` of slot `slot`: read, decode, transform, write pixels and the
- * row's entry in the table. Everything must be in range (job_fits). 0, RENDER_BAD, -ENOMEM. */
+ * row's entry in the table. Everything must be in range (job_fits). 0, an enum bad_reason,
+ * -ENOMEM. */
 int render_row(struct renderer *renderer, const struct view *view, uint32_t slot, uint32_t row,
 	uint64_t sample, struct error_text *why);
 

@@ -2,6 +2,7 @@
 #include "daemon/worker/render_loop.h"
 
 #include "daemon/util/ownership.h"
+#include "daemon/worker/render_policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ static struct view *find_view(struct render_loop *loop, uint32_t stream)
 static int attach(struct render_loop *loop, const struct job_attach *job, int fds[JOB_FDS_MAX])
 {
 	struct error_text error;
+	struct view *view;
 	int r;
 
 	if (loop->view_count == loop->view_capacity) {
@@ -58,8 +60,9 @@ static int attach(struct render_loop *loop, const struct job_attach *job, int fd
 		loop->views = views;
 		loop->view_capacity = capacity;
 	}
-	r = view_init_consume_fds(&loop->views[loop->view_count], job->stream, &job->plan,
-		&job->geometry, steal_fd(&fds[0]), steal_fd(&fds[1]), steal_fd(&fds[2]), &error);
+	view = &loop->views[loop->view_count];
+	r = view_init_consume_fds(view, job->stream, &job->plan, &job->geometry, steal_fd(&fds[0]),
+		steal_fd(&fds[1]), steal_fd(&fds[2]), &error);
 	if (r < 0) {
 		struct result last_words = {.kind = RESULT_FAILED};
 
@@ -68,6 +71,8 @@ static int attach(struct render_loop *loop, const struct job_attach *job, int fd
 		job_send(loop->fd, &last_words, sizeof(last_words), NULL, 0);
 		return r;
 	}
+	view->on_bad_sample = job->on_bad_sample;
+	view->seed = job->seed;
 	loop->view_count++;
 	return 0;
 }
@@ -92,6 +97,15 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Row result->rows_done of the job is bad, and something stands in its place. */
+static int report_bad(struct render_loop *loop, const struct result *result)
+{
+	struct result bad = *result;
+
+	bad.kind = RESULT_BAD;
+	return job_send(loop->fd, &bad, sizeof(bad), NULL, 0);
+}
+
 static int render(struct render_loop *loop, const struct job_render *job)
 {
 	struct result result = {.kind = RESULT_RENDERED, .id = job->id};
@@ -102,16 +116,21 @@ static int render(struct render_loop *loop, const struct job_render *job)
 	if (view == NULL || !render_job_fits(view, job))
 		return -EBADMSG;
 	atomic_store_explicit(&loop->page->row, 0, memory_order_relaxed);
+	atomic_store_explicit(&loop->page->attempt, 0, memory_order_relaxed);
 	atomic_store_explicit(&loop->page->job, job->id, memory_order_release);
 	for (uint32_t i = 0; i < job->rows && r == 0; i++) {
-		r = render_row(&loop->renderer, view, job->slot, job->first_row + i,
-			job->samples[i], &result.reason);
-		if (r < 0)
-			error_set(&result.reason, 0, "cannot be decoded: %s", strerror(-r));
-		if (r == 0)
-			result.rows_done = i + 1;
+		result.bad = (uint32_t)render_job_row(
+			&loop->renderer, view, job, i, &loop->page->attempt, &result.reason);
+		if (result.bad != 0 && view->on_bad_sample == BAD_SAMPLE_ERROR)
+			break;
+		if (result.bad != 0)
+			r = report_bad(loop, &result);
+		result.rows_done = i + 1;
+		atomic_store_explicit(&loop->page->attempt, 0, memory_order_relaxed);
 		atomic_store_explicit(&loop->page->row, result.rows_done, memory_order_release);
 	}
+	if (r < 0)
+		return r;
 	atomic_store_explicit(&loop->page->job, 0, memory_order_release);
 	result.busy_ns = now_ns() - start;
 	return job_send(loop->fd, &result, sizeof(result), NULL, 0);

@@ -17,6 +17,8 @@ struct view {
 	int source_errno; /* why source_fd is -1: then every sample is bad, for this reason */
 	struct arena arena;
 	struct transform_plan plan;
+	uint32_t on_bad_sample; /* enum bad_sample_policy; set after init, like seed */
+	uint64_t seed;
 };
 
 #define VIEW_NULL                                                                                  \

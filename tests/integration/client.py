@@ -223,7 +223,8 @@ class Client:
     def open(self, dataset='train', **options):
         request = self.send_open(dataset, **options)
         opened = self.answer(request, 'opened')
-        return Stream(self, opened, options.get('batch_size', 64))
+        return Stream(self, opened, options.get('batch_size', 64),
+                      options.get('on_bad_sample', pb.ON_BAD_SAMPLE_ERROR))
 
     def status(self):
         request = self.next_request()
@@ -248,25 +249,31 @@ class Batch:
             table, pixels = stream.slot_views(self.slot)
             self.samples = table['sample'][:self.rows].copy()
             self.labels = table['label'][:self.rows].copy()
-            assert not table['status'][:self.rows].any()
+            self.statuses = table['status'][:self.rows].copy()
+            assert not message.statuses
             self.images = pixels[:self.rows].copy()
         else:
             self.samples = np.array(message.samples, dtype='u8')
             self.labels = np.array(message.labels, dtype='i4')
+            self.statuses = np.array(message.statuses or [pb.ROW_OK] * self.rows, dtype='u4')
+            assert len(message.statuses) == (self.rows if message.bad else 0)
             # Exactly the valid rows: nothing else, stale or not, crosses the socket.
             self.images = np.frombuffer(message.data, stream.dtype).reshape(
                 (self.rows, *stream.shape))
-        assert len(self.samples) == len(self.labels) == self.rows
+        assert len(self.samples) == len(self.labels) == len(self.statuses) == self.rows
+        assert message.bad == np.count_nonzero(self.statuses)
+        assert message.bad == 0 or stream.on_bad_sample != pb.ON_BAD_SAMPLE_ERROR
 
 
 class Stream:
     """One open stream of a Client."""
 
-    def __init__(self, client, opened, batch_size):
+    def __init__(self, client, opened, batch_size, on_bad_sample=pb.ON_BAD_SAMPLE_ERROR):
         self.client = client
         self.opened = opened
         self.id = opened.stream
         self.batch_size = batch_size
+        self.on_bad_sample = on_bad_sample
         self.shape = tuple(opened.shape)
         self.dtype = NUMPY_DTYPE[opened.dtype]
         self.fd = -1

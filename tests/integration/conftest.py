@@ -9,7 +9,9 @@ import os
 import shutil
 import tempfile
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import make_data
 from daemon import STOKERD, Daemon
@@ -98,3 +100,12 @@ def jpeg_folder(data_root):
 def large_folder(data_root):
     """3,000 small files, so that an epoch lasts while a test does something to it."""
     return make_data.write_folder(f'{data_root}/large', make_data.pixels(3000, (8, 8), 2), 5)
+
+
+@pytest.fixture(scope='session')
+def slow_folder(data_root):
+    """One picture that takes a good part of a second to decode."""
+    noise = np.tile(np.random.RandomState(0).randint(0, 4, (1000, 1000)).astype(np.uint8), (8, 10))
+    os.makedirs(f'{data_root}/slow/only')
+    Image.fromarray(noise).save(f'{data_root}/slow/only/slow.png', compress_level=1)
+    return f'{data_root}/slow'

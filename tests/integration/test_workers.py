@@ -7,7 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from client import FLOAT, ServerError, all_rows, grayscale, pb
 from daemon import children, read_proc, wait_pid_gone
@@ -114,15 +113,6 @@ def wait_decoding(daemon, past):
     begun = cpu_ticks(pid)
     daemon.wait_until(lambda status: cpu_ticks(pid) >= begun + 5, 'the worker does not work')
     return pid
-
-
-@pytest.fixture(scope='session')
-def slow_folder(data_root):
-    """One picture that takes a good part of a second to decode."""
-    noise = np.tile(np.random.RandomState(0).randint(0, 4, (1000, 1000)).astype(np.uint8), (8, 10))
-    os.makedirs(f'{data_root}/slow/only')
-    Image.fromarray(noise).save(f'{data_root}/slow/only/slow.png', compress_level=1)
-    return f'{data_root}/slow'
 
 
 # A signal that we send is not a finding of the sanitizer's.

@@ -148,6 +148,12 @@ static void unknown_values(void **state)
 	Stoker__V1__Open open = plain();
 
 	(void)state;
+	open.on_bad_sample = (Stoker__V1__OnBadSample)3;
+	check_refused(&open, true, "on_bad_sample");
+	open.on_bad_sample = STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_REPLACE;
+	assert_int_equal(parse(&open, true).params.on_bad_sample, BAD_SAMPLE_REPLACE);
+	open.on_bad_sample = STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_MASK;
+	assert_int_equal(parse(&open, true).params.on_bad_sample, BAD_SAMPLE_MASK);
 	open.dtype = (Stoker__V1__Dtype)2;
 	check_refused(&open, true, "dtype");
 	open.dtype = (Stoker__V1__Dtype)-1;

@@ -40,7 +40,7 @@ static void start_random(struct rig *rig, uint64_t seed, uint64_t epochs)
 }
 
 /* A worker dies, at any row of its oldest job; the job's rows are lost. A fault would be held against
- * the row after rows_done, so none is given to a row that has one already. */
+ * the sample after rows_done, so none is given to a sample that has one already. */
 static void lose_one(struct rig *rig)
 {
 	unsigned i = rig_random(rig, rig->job_count);
@@ -50,7 +50,8 @@ static void lose_one(struct rig *rig)
 
 	while (rows < most && !rig->spoiled[job->render.samples[rows]])
 		rows++;
-	fault = rig_random(rig, 2) && (rows > 0 || job->crashes == 0);
+	fault = rig_random(rig, 2) &&
+		suspects_deaths(&rig->stream.suspects, job->render.samples[rows]) == 0;
 	rig_lose(rig, i, rows, fault);
 }
 
