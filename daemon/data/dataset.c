@@ -164,6 +164,13 @@ static int build_directory(const struct dataset_request *request, int dir_fd,
 
 /* ---- what a path is ---- */
 
+bool dataset_reads_folder(const char *path)
+{
+	struct stat st;
+
+	return dataset_is_manifest(path) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static int build(const struct dataset_request *request, struct index_builder *builder, int *data_fd,
 	struct error_text *error)
 {
@@ -184,10 +191,12 @@ static int build(const struct dataset_request *request, struct index_builder *bu
 			strerror(errno));
 	if (S_ISDIR(st.st_mode))
 		return build_directory(request, fd, builder, data_fd, error);
+	if (S_ISREG(st.st_mode) && dataset_is_manifest(request->path))
+		return dataset_manifest_build(request, fd, builder, error);
 	if (S_ISREG(st.st_mode))
 		return dataset_idx_build(request, request->path, builder, data_fd, error);
 	return error_set(error, DATASET_UNUSABLE,
-		"%s: neither a directory nor a regular file: name a data set's directory or IDX file",
+		"%s: neither a directory nor a regular file: name a data set's directory, IDX file or manifest",
 		escape(request->path).text);
 }
 

@@ -11,12 +11,21 @@
 
 /*
  * Find out what lies at a path and build its index. Runs in the sandboxed index worker: directory
- * entries, IDX headers and gzip streams are hostile bytes.
+ * entries, IDX headers, gzip streams and manifests are hostile bytes.
  *
+ *   a file named *.csv or *.tsv         -> manifest
+ *   any other file                      -> IDX images, .gz or not
  *   a directory with class directories  -> folder (torchvision's ImageFolder order and labels)
- *   a directory with one pair of IDX files, or an IDX images file, .gz or not -> IDX
+ *   a directory with one pair of IDX files -> IDX
  *
- * A directory with both, or with several pairs, is refused with the choices: nothing is guessed.
+ * A directory with several kinds, or with several pairs, is refused with the choices: nothing is guessed.
+ *
+ * Manifest: RFC 4180 with commas, or tabs in *.tsv (daemon/data/csv.h). A first line that has one of
+ * path file filename image filepath file_name file_path image_path and one of label class target
+ * category labels class_name class_id label_id, in any case, names the columns; otherwise the first
+ * two columns are path and label, and the first line is a sample. Paths are absolute or start from
+ * the manifest's folder. Labels that are all whole numbers are classes as they are and must be 0, 1,
+ * ... without a gap; otherwise they are names, numbered in byte order.
  *
  * Folder: links are followed, each directory is entered once, hidden entries are skipped and counted.
  * A file is a sample by its extension alone, and found bad when it is read.
@@ -44,6 +53,9 @@ enum {
 int dataset_open(const struct dataset_request *request, struct dataset_result *result,
 	struct error_text *error);
 
+/* Does the data set at this path consist of files beside it: is it a manifest? */
+bool dataset_reads_folder(const char *path);
+
 /* ---- the kinds, called by dataset_open; all return as it does ---- */
 
 /* Class folders below the directory `dir_fd` (borrowed), whose absolute path is request->path. */
@@ -55,6 +67,13 @@ int dataset_folder_build(const struct dataset_request *request, int dir_fd,
  * are those of the unpacked file, its header included. */
 int dataset_idx_build(const struct dataset_request *request, const char *images_path,
 	struct index_builder *builder, int *data_fd, struct error_text *error);
+
+/* A manifest, open for reading at `fd` (borrowed); request->path is its path. */
+int dataset_manifest_build(const struct dataset_request *request, int fd,
+	struct index_builder *builder, struct error_text *error);
+
+/* Is this the name of a manifest ("train.csv", "val.TSV")? */
+bool dataset_is_manifest(const char *name);
 
 /* Is this the file name of IDX images ("train-images-idx3-ubyte.gz", "t10k-images.idx3-ubyte")? */
 bool dataset_idx_is_images(const char *name);

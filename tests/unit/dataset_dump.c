@@ -42,7 +42,7 @@ static void print_table(const struct index *index)
 		const struct index_sample *sample = &index->samples[i];
 
 		printf("sample %" PRId32 " ", sample->label);
-		if (header->kind == INDEX_FOLDER)
+		if (header->kind != INDEX_IDX)
 			print_name(index->blob + sample->offset, sample->length);
 		else
 			printf("%" PRIu64 "+%" PRIu32 "\n", sample->offset, sample->length);
