@@ -52,7 +52,9 @@ static int bad_record(struct manifest *manifest, const char *what)
 
 static int failed(struct manifest *manifest, int code)
 {
-	return error_set(manifest->error, code == -EIO ? DATASET_UNUSABLE : code, "%s: %s",
+	bool fatal = code == -ENOMEM || code == -EMFILE || code == -ENFILE || code == -EOVERFLOW;
+
+	return error_set(manifest->error, fatal ? code : DATASET_UNUSABLE, "%s: %s",
 		escape(manifest->request->path).text, strerror(-code));
 }
 

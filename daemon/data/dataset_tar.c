@@ -340,6 +340,7 @@ int dataset_tar_build(const struct dataset_request *request, int dir_fd, const c
 	struct tar_build *build = calloc(1, sizeof(*build));
 	struct shard_list list = SHARD_LIST_NULL;
 	struct error_text reason;
+	struct stat st;
 	int r;
 
 	if (!build)
@@ -353,7 +354,7 @@ int dataset_tar_build(const struct dataset_request *request, int dir_fd, const c
 	build->shard = name ? name : "";
 	if (!name)
 		r = shard_list_directory(&list, dir_fd);
-	else if (faccessat(dir_fd, name, F_OK, 0) == 0)
+	else if (fstatat(dir_fd, name, &st, 0) == 0)
 		r = shard_list_add(&list, name);
 	else
 		r = shard_list_expand(&list, dir_fd, name, &reason);

@@ -184,6 +184,9 @@ int shard_list_expand(
 		if (length < 0 || (size_t)length >= sizeof(name))
 			return error_set(reason, SHARDS_BAD, "stands for names that are too long");
 		r = shard_list_expand(list, dir_fd, name, reason);
+		if (r == -EOVERFLOW)
+			return error_set(
+				reason, SHARDS_BAD, "stands for more than a million files");
 		if (r != 0)
 			return r;
 	}
