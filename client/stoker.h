@@ -237,7 +237,7 @@ struct stoker_bad_sample {
 struct stoker_dataset_status {
 	char *name;  /* escaped for people */
 	char *path;  /* escaped for people */
-	char *kind;  /* "folder", "idx" or "" */
+	char *kind;  /* "folder", "idx", "manifest", "tar" or "" */
 	char *state; /* "indexing", "ready", "failed" or "unknown" */
 	char *error;
 	uint64_t samples;

@@ -13,9 +13,10 @@
 static const char help[] =
 	"Usage: stoker convert SRC DEST [--json]\n"
 	"\n"
-	"Write the data set at SRC - an IDX images file (.gz or not) or class folders - as PNG files:\n"
-	"DEST/LABEL/ID.png: grey from IDX, RGB from class folders. An ID is the index of the sample in\n"
-	"SRC. DEST appears when it is complete; it must not exist yet, or be empty.\n"
+	"Write the data set at SRC - an IDX images file (.gz or not), class folders, a manifest (.csv,\n"
+	".tsv) or tar archives - as PNG files: DEST/LABEL/ID.png, grey from IDX, RGB from all others. An\n"
+	"ID is the index of the sample in SRC. DEST appears when it is complete; it must not exist yet,\n"
+	"or be empty.\n"
 	"\n"
 	"A stokerd of its own reads SRC, so none needs to run: the one beside this program, or on PATH,\n"
 	"or named by the variable STOKERD.\n"

@@ -2,6 +2,8 @@
 #include "daemon/data/dataset.h"
 
 #include "daemon/data/entry.h"
+#include "daemon/data/shards.h"
+#include "daemon/data/tar.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>
@@ -30,6 +32,7 @@ enum {
 struct survey {
 	uint64_t entries, images; /* entries of any kind; loose image files */
 	uint64_t idx;             /* files of IDX images, x and x.gz counted once */
+	char shard[NAME_MAX + 1]; /* one of the archives, or "" */
 	char class[NAME_MAX + 1]; /* one of the directories, or "" */
 	char choices[CHOICES][NAME_MAX + 1];
 };
@@ -82,6 +85,8 @@ static int survey_directory(struct survey *survey, int dir_fd)
 			snprintf(survey->class, sizeof(survey->class), "%s", entry->d_name);
 		else if (dataset_idx_is_images(entry->d_name))
 			add_choice(survey, entry->d_name);
+		else if (shard_is_name(entry->d_name))
+			snprintf(survey->shard, sizeof(survey->shard), "%s", entry->d_name);
 		else if (entry_is_image(entry->d_name))
 			survey->images++;
 	}
@@ -128,7 +133,8 @@ static int refuse_neither(const struct dataset_request *request, const struct su
 			"%s: images lie directly in it: put those of each class in a directory of their own",
 			escape(path).text);
 	return error_set(error, DATASET_UNUSABLE,
-		"%s: holds neither class directories nor IDX files (...-images-idx3-ubyte, .gz or not)",
+		"%s: holds neither class directories nor IDX files (...-images-idx3-ubyte, .gz or not) "
+		"nor tar archives; a manifest (.csv, .tsv) is named itself",
 		escape(path).text);
 }
 
@@ -147,8 +153,16 @@ static int build_directory(const struct dataset_request *request, int dir_fd,
 			"%.200s: holds directories (%.60s) and IDX files (%.60s): name an IDX file, or keep them apart",
 			escape(request->path).text, escape(survey.class).text,
 			escape(survey.choices[0]).text);
+	if (survey.shard[0] && (survey.class[0] || survey.idx > 0))
+		return error_set(error, DATASET_UNUSABLE,
+			"%.200s: holds tar archives (%.60s) and other data (%.60s): name the archives "
+			"(*.tar), or keep them apart",
+			escape(request->path).text, escape(survey.shard).text,
+			escape(survey.class[0] ? survey.class : survey.choices[0]).text);
 	if (survey.class[0])
 		return dataset_folder_build(request, dir_fd, builder, error);
+	if (survey.shard[0])
+		return dataset_tar_build(request, dir_fd, NULL, builder, error);
 	if (survey.idx > 1)
 		return refuse_several(request, &survey, error);
 	if (survey.idx == 0)
@@ -164,6 +178,51 @@ static int build_directory(const struct dataset_request *request, int dir_fd,
 
 /* ---- what a path is ---- */
 
+bool dataset_reads_folder(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return shard_is_pattern(path);
+	return dataset_is_manifest(path) && S_ISREG(st.st_mode);
+}
+
+/* An archive, or a pattern of archives: its folder is the root. */
+static int build_tar(const struct dataset_request *request, struct index_builder *builder,
+	struct error_text *error)
+{
+	const char *slash = strrchr(request->path, '/');
+	size_t length = slash == request->path ? 1 : (size_t)(slash - request->path);
+	struct dataset_request in_folder = *request;
+	char folder[INDEX_PATH_MAX + 1];
+
+	memcpy(folder, request->path, length);
+	folder[length] = '\0';
+	in_folder.path = folder;
+
+	_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(
+			error, DATASET_UNUSABLE, "%s: %s", escape(folder).text, strerror(errno));
+	return dataset_tar_build(&in_folder, fd, slash + 1, builder, error);
+}
+
+/* What a regular file is, by its name or its first bytes. */
+static int build_file(const struct dataset_request *request, int fd, struct index_builder *builder,
+	int *data_fd, struct error_text *error)
+{
+	uint8_t start[TAR_BLOCK];
+	size_t got;
+
+	if (dataset_is_manifest(request->path))
+		return dataset_manifest_build(request, fd, builder, error);
+	if (shard_is_name(request->path) ||
+		(tar_read_at(fd, 0, start, sizeof(start), &got) == 0 && tar_has_magic(start, got)))
+		return build_tar(request, builder, error);
+	return dataset_idx_build(request, request->path, builder, data_fd, error);
+}
+
 static int build(const struct dataset_request *request, struct index_builder *builder, int *data_fd,
 	struct error_text *error)
 {
@@ -171,6 +230,8 @@ static int build(const struct dataset_request *request, struct index_builder *bu
 	_cleanup_fd_ int fd = open(request->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
+	if (fd < 0 && errno == ENOENT && shard_is_pattern(request->path))
+		return build_tar(request, builder, error);
 	if (fd < 0 && errno == ENOENT)
 		return error_set(error, DATASET_UNUSABLE,
 			"%s: does not exist: check the path, and that it is mounted",
@@ -185,9 +246,9 @@ static int build(const struct dataset_request *request, struct index_builder *bu
 	if (S_ISDIR(st.st_mode))
 		return build_directory(request, fd, builder, data_fd, error);
 	if (S_ISREG(st.st_mode))
-		return dataset_idx_build(request, request->path, builder, data_fd, error);
+		return build_file(request, fd, builder, data_fd, error);
 	return error_set(error, DATASET_UNUSABLE,
-		"%s: neither a directory nor a regular file: name a data set's directory or IDX file",
+		"%s: neither a directory nor a regular file: name a data set's directory, IDX file, manifest or tar archive",
 		escape(request->path).text);
 }
 

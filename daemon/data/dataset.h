@@ -11,15 +11,32 @@
 
 /*
  * Find out what lies at a path and build its index. Runs in the sandboxed index worker: directory
- * entries, IDX headers and gzip streams are hostile bytes.
+ * entries, IDX headers, gzip streams, archives and manifests are hostile bytes.
  *
+ *   a file named *.csv or *.tsv         -> manifest
+ *   a file named *.tar, or one with tar's magic -> tar
+ *   a path that is not there, with a range {000..099} or a * in its last component -> tar
+ *   any other file                      -> IDX images, .gz or not
  *   a directory with class directories  -> folder (torchvision's ImageFolder order and labels)
- *   a directory with one pair of IDX files, or an IDX images file, .gz or not -> IDX
+ *   a directory with one pair of IDX files -> IDX
+ *   a directory with files named *.tar  -> tar, in byte order of the names
  *
- * A directory with both, or with several pairs, is refused with the choices: nothing is guessed.
+ * A directory with several kinds, or with several pairs, is refused with the choices: nothing is guessed.
+ *
+ * Manifest: RFC 4180 with commas, or tabs in *.tsv (daemon/data/csv.h). A first line that has one of
+ * path file filename image filepath file_name file_path image_path and one of label class target
+ * category labels class_name class_id label_id, in any case, names the columns; otherwise the first
+ * two columns are path and label, and the first line is a sample. Paths are absolute or start from
+ * the manifest's folder. Labels that are all whole numbers are classes as they are and must be 0, 1,
+ * ... without a gap; otherwise they are names, numbered in byte order.
  *
  * Folder: links are followed, each directory is entered once, hidden entries are skipped and counted.
  * A file is a sample by its extension alone, and found bad when it is read.
+ *
+ * Tar: the members of one WebDataset key (daemon/data/tar_key.h) are a sample: its image is the first
+ * there is of jpg jpeg png ppm bmp pgm tif tiff webp, its class the number in its cls. Keys with
+ * neither are left out. The members of a key follow each other, each extension occurs once, no shard of
+ * a range is missing, and nothing is compressed; else the data set is refused by shard and member.
  */
 struct dataset_request {
 	const char *path;    /* absolute, at most INDEX_PATH_MAX bytes */
@@ -44,6 +61,9 @@ enum {
 int dataset_open(const struct dataset_request *request, struct dataset_result *result,
 	struct error_text *error);
 
+/* Does the data set at this path consist of files beside it: is it a manifest, or a pattern of shards? */
+bool dataset_reads_folder(const char *path);
+
 /* ---- the kinds, called by dataset_open; all return as it does ---- */
 
 /* Class folders below the directory `dir_fd` (borrowed), whose absolute path is request->path. */
@@ -55,6 +75,18 @@ int dataset_folder_build(const struct dataset_request *request, int dir_fd,
  * are those of the unpacked file, its header included. */
 int dataset_idx_build(const struct dataset_request *request, const char *images_path,
 	struct index_builder *builder, int *data_fd, struct error_text *error);
+
+/* A manifest, open for reading at `fd` (borrowed); request->path is its path. */
+int dataset_manifest_build(const struct dataset_request *request, int fd,
+	struct index_builder *builder, struct error_text *error);
+
+/* Archives in the directory `dir_fd` (borrowed), whose absolute path is request->path: the one, or those
+ * of the pattern, `name`; all of them when it is NULL. */
+int dataset_tar_build(const struct dataset_request *request, int dir_fd, const char *name,
+	struct index_builder *builder, struct error_text *error);
+
+/* Is this the name of a manifest ("train.csv", "val.TSV")? */
+bool dataset_is_manifest(const char *name);
 
 /* Is this the file name of IDX images ("train-images-idx3-ubyte.gz", "t10k-images.idx3-ubyte")? */
 bool dataset_idx_is_images(const char *name);

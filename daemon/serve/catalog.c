@@ -84,15 +84,22 @@ static void on_failed(const char *why, void *data)
 }
 
 /* Is the index about the path that was asked for? A folder is that path; an IDX file is that path, or
- * stands directly in it. */
+ * stands directly in it; of a manifest the root is the folder that it lies in; archives are that path,
+ * or lie in it or beside it. */
 static bool index_belongs(const struct dataset *dataset)
 {
 	const struct index_header *header = dataset->index.header;
 	const char *root = (const char *)dataset->index.blob + header->root_offset;
-	size_t path = strlen(dataset->path), length = header->root_length;
+	size_t path = strlen(dataset->path), length = header->root_length, parent;
 
 	while (path > 1 && dataset->path[path - 1] == '/')
 		path--;
+	for (parent = path; parent > 1 && dataset->path[parent - 1] != '/'; parent--) {
+	}
+	if (parent > 1)
+		parent--;
+	if (header->kind == INDEX_MANIFEST || (header->kind == INDEX_TAR && length != path))
+		return length == parent && memcmp(root, dataset->path, parent) == 0;
 	if (length < path || memcmp(root, dataset->path, path) != 0)
 		return false;
 	for (; length > path && root[path] == '/'; path++) {

@@ -32,8 +32,8 @@ static int bad_errno(struct error_text *why, int error)
 {
 	if (error == EACCES || error == ELOOP || error == EXDEV)
 		return error_set(why, BAD_UNREADABLE,
-			"cannot be opened: %s (if it is a link that leaves the data set, name the "
-			"target in the data set's also_read)",
+			"cannot be opened: %s (if it lies outside the data set, or is a link that does, "
+			"name the place in the data set's also_read)",
 			strerror(error));
 	return error_set(why, BAD_UNREADABLE, "cannot be read: %s", strerror(error));
 }
@@ -46,14 +46,28 @@ static const char *file_type(mode_t mode)
 				: "a device";
 }
 
-/* Open a folder's sample. O_NONBLOCK: a FIFO must not stop the worker. */
+/* The archive that holds a sample, or NULL. */
+static const struct index_source *source_of(const struct index *index, uint64_t sample)
+{
+	if (index->header->kind != INDEX_TAR)
+		return NULL;
+	return &index->sources[index->extents[sample].source];
+}
+
+/* Open the file that holds a sample: its own, or its archive. One at a time, so that the number of
+ * archives does not matter. O_NONBLOCK: a FIFO must not stop the worker. */
 static int open_sample(const struct view *view, uint64_t sample)
 {
 	char path[PATH_MAX];
+	const struct index_source *source = source_of(&view->index, sample);
 	uint32_t length;
 	const uint8_t *bytes = index_path(&view->index, sample, &length);
 	int fd;
 
+	if (source) {
+		bytes = view->index.blob + source->offset;
+		length = source->length;
+	}
 	memcpy(path, bytes, length);
 	path[length] = '\0';
 	fd = openat(view->source_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -79,32 +93,53 @@ static ssize_t read_at(int fd, uint8_t *buffer, size_t bytes, off_t offset)
 	return (ssize_t)done;
 }
 
-static int load_file(
-	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
+/* Where the sample's bytes lie in its open file: 0, or RENDER_BAD. */
+static int find_extent(const struct view *view, uint64_t sample, int fd, uint64_t *offset,
+	uint64_t *length, struct error_text *why)
 {
-	_cleanup_fd_ int fd = open_sample(view, sample);
+	const struct index_source *source = source_of(&view->index, sample);
 	struct stat st;
-	ssize_t got;
-	size_t length;
-	int r;
 
-	if (fd < 0)
-		return bad_errno(why, -fd);
 	if (fstat(fd, &st) < 0)
 		return bad_errno(why, errno);
 	if (!S_ISREG(st.st_mode))
 		return error_set(why, BAD_UNREADABLE, "is %s, not a file", file_type(st.st_mode));
-	if ((uint64_t)st.st_size > RENDER_FILE_MAX)
+	*offset = 0;
+	*length = (uint64_t)st.st_size;
+	if (source) {
+		if ((uint64_t)st.st_size != source->bytes ||
+			index_mtime_ns(&st) != source->mtime_ns)
+			return error_set(why, BAD_UNREADABLE,
+				"lies in an archive that has changed since it was indexed: reload stokerd");
+		*offset = view->index.extents[sample].offset;
+		*length = view->index.extents[sample].length;
+	}
+	if (*length > RENDER_FILE_MAX)
 		return error_set(why, BAD_UNREADABLE, "is larger than %u MiB",
 			(unsigned)(RENDER_FILE_MAX >> 20));
-	r = renderer_reserve(renderer, (size_t)st.st_size);
-	if (r < 0)
+	return 0;
+}
+
+static int load_file(
+	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
+{
+	_cleanup_fd_ int fd = open_sample(view, sample);
+	uint64_t offset, length;
+	ssize_t got;
+	int r;
+
+	if (fd < 0)
+		return bad_errno(why, -fd);
+	r = find_extent(view, sample, fd, &offset, &length, why);
+	if (r == 0)
+		r = renderer_reserve(renderer, (size_t)length);
+	if (r != 0)
 		return r;
-	got = read_at(fd, renderer->file, (size_t)st.st_size, 0);
+	got = read_at(fd, renderer->file, (size_t)length, (off_t)offset);
 	if (got < 0)
 		return bad_errno(why, (int)-got);
-	length = (size_t)got;
-	return image_decode(renderer->file, length, (enum decode_colour)view->plan.decode_channels,
+	return image_decode(renderer->file, (size_t)got,
+		(enum decode_colour)view->plan.decode_channels,
 		&(struct decode_limits){.max_pixels = DECODE_MAX_PIXELS}, &renderer->image, why);
 }
 
@@ -139,10 +174,10 @@ int render_row(struct renderer *renderer, const struct view *view, uint32_t slot
 
 	if (view->source_fd < 0)
 		return bad_errno(why, view->source_errno);
-	if (view->index.header->kind == INDEX_FOLDER)
-		r = load_file(renderer, view, sample, why);
-	else
+	if (view->index.header->kind == INDEX_IDX)
 		r = load_raw(renderer, view, sample, why);
+	else
+		r = load_file(renderer, view, sample, why);
 	if (r != 0)
 		return r;
 	if (image->width != plan->width || image->height != plan->height)
@@ -181,7 +216,7 @@ void render_read_ahead(const struct view *view, uint64_t sample)
 
 	if (view->source_fd < 0)
 		return;
-	if (view->index.header->kind != INDEX_FOLDER) {
+	if (view->index.header->kind == INDEX_IDX) {
 		posix_fadvise(
 			view->source_fd, (off_t)entry->offset, entry->length, POSIX_FADV_WILLNEED);
 		return;
@@ -189,7 +224,12 @@ void render_read_ahead(const struct view *view, uint64_t sample)
 
 	_cleanup_fd_ int fd = open_sample(view, sample);
 
-	if (fd >= 0)
+	if (fd < 0)
+		return;
+	if (view->index.header->kind == INDEX_TAR)
+		posix_fadvise(fd, (off_t)view->index.extents[sample].offset,
+			view->index.extents[sample].length, POSIX_FADV_WILLNEED);
+	else
 		posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
 }
 

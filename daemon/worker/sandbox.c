@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/worker/sandbox.h"
 
+#include "daemon/data/dataset.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>
@@ -75,16 +76,20 @@ static int allow_root(int ruleset, const char *root, bool list)
 	return 0;
 }
 
-/* The labels of an IDX file lie beside it, so indexing may look into its directory. */
-static int allow_parent(int ruleset, const char *root)
+/* The labels of an IDX file lie beside it, so indexing may look into its directory; and what a
+ * manifest or a pattern of shards names lies there, for rendering too. */
+static int allow_parent(int ruleset, const char *root, bool indexing)
 {
 	char parent[PATH_MAX];
 	struct stat st;
 
-	if (stat(root, &st) < 0 || !S_ISREG(st.st_mode) || strlen(root) >= sizeof(parent))
+	if (strlen(root) >= sizeof(parent))
+		return 0;
+	if (!dataset_reads_folder(root) &&
+		(!indexing || stat(root, &st) < 0 || !S_ISREG(st.st_mode)))
 		return 0;
 	strcpy(parent, root);
-	return allow_root(ruleset, dirname(parent), true);
+	return allow_root(ruleset, dirname(parent), indexing);
 }
 
 /* Returns the ABI version that is active, -ENOTSUP when the kernel has none. */
@@ -105,8 +110,8 @@ static int enter_landlock(const struct sandbox_request *request)
 		return -errno;
 	for (size_t i = 0; i < request->root_count; i++) {
 		r = allow_root(ruleset, request->roots[i], request->indexing);
-		if (r == 0 && request->indexing)
-			r = allow_parent(ruleset, request->roots[i]);
+		if (r == 0)
+			r = allow_parent(ruleset, request->roots[i], request->indexing);
 		if (r < 0)
 			return r;
 	}

@@ -21,9 +21,8 @@ static void view_open_source(struct view *view, int *data_fd)
 	}
 	memcpy(path, view->index.blob + header->root_offset, header->root_length);
 	path[header->root_length] = '\0';
-	view->source_fd =
-		open(path, header->kind == INDEX_FOLDER ? O_PATH | O_DIRECTORY | O_CLOEXEC
-							: O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	view->source_fd = open(path, header->kind == INDEX_IDX ? O_RDONLY | O_NONBLOCK | O_CLOEXEC
+							       : O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (view->source_fd < 0)
 		view->source_errno = errno;
 }

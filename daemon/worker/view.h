@@ -13,7 +13,7 @@
 struct view {
 	uint32_t stream;
 	struct index index;
-	int source_fd; /* folder: the root directory (O_PATH); IDX: the file or memfd with the pixels */
+	int source_fd; /* IDX: the file or memfd with the pixels; all others: the root (O_PATH) */
 	int source_errno; /* why source_fd is -1: then every sample is bad, for this reason */
 	struct arena arena;
 	struct transform_plan plan;

@@ -5,7 +5,8 @@
  *
  *   kind K / samples N / classes N / size WxHxC / hidden N / fingerprint X, one a line, then
  *   class NAME for each class, then
- *   sample LABEL NAME for each sample: its path below the root, or offset+length of an IDX sample
+ *   sample LABEL NAME for each sample: its path below the root, or offset+length of an IDX sample;
+ *   in archives sample LABEL ARCHIVE OFFSET+LENGTH NAME
  *
  * Bytes of names other than printable ASCII are \xHH, a backslash too. Status 1 and the reason on stderr when the path is refused.
  */
@@ -42,7 +43,13 @@ static void print_table(const struct index *index)
 		const struct index_sample *sample = &index->samples[i];
 
 		printf("sample %" PRId32 " ", sample->label);
-		if (header->kind == INDEX_FOLDER)
+		if (header->kind == INDEX_TAR) {
+			const struct index_extent *extent = &index->extents[i];
+
+			printf("%" PRIu32 " %" PRIu64 "+%" PRIu32 " ", extent->source,
+				extent->offset, extent->length);
+		}
+		if (header->kind != INDEX_IDX)
 			print_name(index->blob + sample->offset, sample->length);
 		else
 			printf("%" PRIu64 "+%" PRIu32 "\n", sample->offset, sample->length);

@@ -164,6 +164,41 @@ static int reads_nothing_else(const struct place *place)
 	return 0;
 }
 
+/* What a manifest, or a pattern of shards, names lies beside it; an IDX file needs nothing else. */
+static int reads_beside(const struct place *place, const char *name, bool there)
+{
+	char root[300];
+	const char *roots[] = {root};
+	struct sandbox_request request = {.roots = roots, .root_count = 1};
+	struct error_text error;
+	int r;
+
+	snprintf(root, sizeof(root), "%s/%s", place->in, name);
+	if (there)
+		write_file(root);
+	r = sandbox_enter(&request, &error);
+	if ((r & SANDBOX_LANDLOCK) == 0)
+		_exit(WITHOUT);
+	CHECK(try_open(place->out_file, O_RDONLY) == EACCES);
+	CHECK(try_open(place->in, O_RDONLY | O_DIRECTORY) == EACCES);
+	return try_open(place->in_file, O_RDONLY);
+}
+
+static int reads_beside_a_manifest(const struct place *place)
+{
+	return reads_beside(place, "m.csv", true);
+}
+
+static int reads_beside_a_pattern(const struct place *place)
+{
+	return reads_beside(place, "{00..07}.tar", false);
+}
+
+static int reads_nothing_beside_others(const struct place *place)
+{
+	return reads_beside(place, "x-images-idx3", true) == EACCES ? 0 : 1;
+}
+
 static int lists_no_folder(const struct place *place)
 {
 	enter(place, false, SANDBOX_LANDLOCK);
@@ -324,6 +359,9 @@ static int aborts(const struct place *place)
 
 static void files(void **state)
 {
+	check_passes(reads_beside_a_manifest, *state);
+	check_passes(reads_beside_a_pattern, *state);
+	check_passes(reads_nothing_beside_others, *state);
 	check_passes(reads_below_the_roots, *state);
 	check_passes(reads_nothing_else, *state);
 }

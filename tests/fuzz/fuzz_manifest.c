@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a manifest: samples with classes, or one line that says why not. No file is opened:
+ * the folder that the manifest says it lies in is not there. */
+#include "daemon/data/csv.h"
+#include "daemon/data/dataset.h"
+#include "daemon/data/memfd.h"
+#include "daemon/util/ownership.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef NDEBUG
+#error "the target needs assert"
+#endif
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Every record stands on a line of its own, and holds what its fields say. */
+static void check_records(int fd, char separator)
+{
+	struct error_text reason = {""};
+	struct csv_reader csv;
+	uint64_t line = 0;
+	int r = csv_init(&csv, fd, separator);
+
+	assert(r == 0 && lseek(fd, 0, SEEK_SET) == 0);
+	while ((r = csv_next(&csv, &reason)) == 0) {
+		assert(csv.count > 0 && csv.line > line);
+		line = csv.line;
+		for (uint32_t i = 0; i < csv.count; i++)
+			assert(strlen(csv_field(&csv, i).text) == csv_field(&csv, i).length);
+	}
+	assert(r == CSV_END || (r == CSV_BAD && reason.text[0] != '\0'));
+	csv_finish(&csv);
+}
+
+static void check_manifest(int fd, const char *path)
+{
+	struct dataset_request request = {.path = path, .max_pixels = 1 << 20};
+	struct index_builder builder = INDEX_BUILDER_NULL;
+	struct error_text error = {""};
+	int r;
+
+	assert(lseek(fd, 0, SEEK_SET) == 0);
+	r = dataset_manifest_build(&request, fd, &builder, &error);
+	assert(r == DATASET_UNUSABLE);
+	assert(error.text[0] != '\0' && !strchr(error.text, '\n'));
+	/* Only when all could be read are there classes. */
+	for (uint64_t i = 0; builder.header.classes > 0 && strstr(error.text, strerror(ENOENT)) &&
+			     i < builder.header.samples;
+		i++) {
+		assert(builder.samples[i].label >= 0);
+		assert((uint32_t)builder.samples[i].label < builder.header.classes);
+		assert(builder.samples[i].length > 0 &&
+			builder.samples[i].length <= INDEX_PATH_MAX);
+	}
+	index_builder_finish(&builder);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_fd_ int fd = memfd_new("fuzz");
+
+	assert(fd >= 0 && memfd_append(fd, data, size) == 0);
+	check_records(fd, ',');
+	check_manifest(fd, "/nonexistent/stoker/m.csv");
+	check_manifest(fd, "/nonexistent/stoker/m.tsv");
+	return 0;
+}
