@@ -41,6 +41,9 @@ struct transform_messages {
 		Stoker__V1__Grayscale grayscale;
 		Stoker__V1__ToTensor to_tensor;
 		Stoker__V1__Normalize normalize;
+		Stoker__V1__Resize resize;
+		Stoker__V1__CenterCrop center_crop;
+		Stoker__V1__Pad pad;
 	} steps[PROTOCOL_TRANSFORMS_MAX];
 };
 
@@ -73,6 +76,33 @@ static void transforms_to_messages(
 			transform->normalize->n_mean = step->mean.count;
 			transform->normalize->std = step->std.values;
 			transform->normalize->n_std = step->std.count;
+			break;
+		case TRANSFORM_TEXT_RESIZE:
+			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_RESIZE;
+			transform->resize = &messages->steps[i].resize;
+			stoker__v1__resize__init(transform->resize);
+			transform->resize->size = step->size.values;
+			transform->resize->n_size = step->size.count;
+			transform->resize->interpolation =
+				(Stoker__V1__Interpolation)step->interpolation;
+			transform->resize->max_size = step->max_size;
+			break;
+		case TRANSFORM_TEXT_CENTER_CROP:
+			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_CENTER_CROP;
+			transform->center_crop = &messages->steps[i].center_crop;
+			stoker__v1__center_crop__init(transform->center_crop);
+			transform->center_crop->size = step->size.values;
+			transform->center_crop->n_size = step->size.count;
+			break;
+		case TRANSFORM_TEXT_PAD:
+			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_PAD;
+			transform->pad = &messages->steps[i].pad;
+			stoker__v1__pad__init(transform->pad);
+			transform->pad->padding = step->padding.values;
+			transform->pad->n_padding = step->padding.count;
+			transform->pad->fill = step->fill.values;
+			transform->pad->n_fill = step->fill.count;
+			transform->pad->padding_mode = (Stoker__V1__PaddingMode)step->padding_mode;
 			break;
 		}
 	}
