@@ -47,6 +47,25 @@ struct transform_messages {
 	} steps[PROTOCOL_TRANSFORMS_MAX];
 };
 
+static void resize_to_message(Stoker__V1__Resize *resize, struct transform_text_step *step)
+{
+	stoker__v1__resize__init(resize);
+	resize->size = step->size.values;
+	resize->n_size = step->size.count;
+	resize->interpolation = (Stoker__V1__Interpolation)step->interpolation;
+	resize->max_size = step->max_size;
+}
+
+static void pad_to_message(Stoker__V1__Pad *pad, struct transform_text_step *step)
+{
+	stoker__v1__pad__init(pad);
+	pad->padding = step->padding.values;
+	pad->n_padding = step->padding.count;
+	pad->fill = step->fill.values;
+	pad->n_fill = step->fill.count;
+	pad->padding_mode = (Stoker__V1__PaddingMode)step->padding_mode;
+}
+
 static void transforms_to_messages(
 	struct transform_messages *messages, struct transform_text *pipeline)
 {
@@ -80,12 +99,7 @@ static void transforms_to_messages(
 		case TRANSFORM_TEXT_RESIZE:
 			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_RESIZE;
 			transform->resize = &messages->steps[i].resize;
-			stoker__v1__resize__init(transform->resize);
-			transform->resize->size = step->size.values;
-			transform->resize->n_size = step->size.count;
-			transform->resize->interpolation =
-				(Stoker__V1__Interpolation)step->interpolation;
-			transform->resize->max_size = step->max_size;
+			resize_to_message(transform->resize, step);
 			break;
 		case TRANSFORM_TEXT_CENTER_CROP:
 			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_CENTER_CROP;
@@ -97,12 +111,7 @@ static void transforms_to_messages(
 		case TRANSFORM_TEXT_PAD:
 			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_PAD;
 			transform->pad = &messages->steps[i].pad;
-			stoker__v1__pad__init(transform->pad);
-			transform->pad->padding = step->padding.values;
-			transform->pad->n_padding = step->padding.count;
-			transform->pad->fill = step->fill.values;
-			transform->pad->n_fill = step->fill.count;
-			transform->pad->padding_mode = (Stoker__V1__PaddingMode)step->padding_mode;
+			pad_to_message(transform->pad, step);
 			break;
 		}
 	}

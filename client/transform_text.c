@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NESTING_MAX = 8, PARAMETERS_MAX = 4 };
+enum { NESTING_MAX = 8, PARAMETERS_MAX = 4, NAMED = PARAMETERS_MAX + 1 };
 
 /* A transform's parameters in torchvision's order. */
 static const struct signature {
@@ -54,7 +54,7 @@ static int choose_parameter(struct scanner *scanner, const struct signature *sig
 	char list[64];
 
 	if (name.length > 0 && scan_take(scanner, '=')) {
-		*positional = PARAMETERS_MAX;
+		*positional = NAMED;
 		for (*parameter = 0; *parameter < signature->count; ++*parameter) {
 			if (token_is(scanner, name, signature->parameters[*parameter]))
 				return 0;
@@ -64,7 +64,7 @@ static int choose_parameter(struct scanner *scanner, const struct signature *sig
 	}
 	scanner->at = before;
 	scan_peek(scanner);
-	if (*positional == PARAMETERS_MAX && signature->count > 0)
+	if (*positional == NAMED && signature->count > 0)
 		return scan_error(scanner, scanner->at,
 			"an argument without a name cannot follow one with a name");
 	if (*positional >= signature->count)
