@@ -41,8 +41,30 @@ struct transform_messages {
 		Stoker__V1__Grayscale grayscale;
 		Stoker__V1__ToTensor to_tensor;
 		Stoker__V1__Normalize normalize;
+		Stoker__V1__Resize resize;
+		Stoker__V1__CenterCrop center_crop;
+		Stoker__V1__Pad pad;
 	} steps[PROTOCOL_TRANSFORMS_MAX];
 };
+
+static void resize_to_message(Stoker__V1__Resize *resize, struct transform_text_step *step)
+{
+	stoker__v1__resize__init(resize);
+	resize->size = step->size.values;
+	resize->n_size = step->size.count;
+	resize->interpolation = (Stoker__V1__Interpolation)step->interpolation;
+	resize->max_size = step->max_size;
+}
+
+static void pad_to_message(Stoker__V1__Pad *pad, struct transform_text_step *step)
+{
+	stoker__v1__pad__init(pad);
+	pad->padding = step->padding.values;
+	pad->n_padding = step->padding.count;
+	pad->fill = step->fill.values;
+	pad->n_fill = step->fill.count;
+	pad->padding_mode = (Stoker__V1__PaddingMode)step->padding_mode;
+}
 
 static void transforms_to_messages(
 	struct transform_messages *messages, struct transform_text *pipeline)
@@ -73,6 +95,23 @@ static void transforms_to_messages(
 			transform->normalize->n_mean = step->mean.count;
 			transform->normalize->std = step->std.values;
 			transform->normalize->n_std = step->std.count;
+			break;
+		case TRANSFORM_TEXT_RESIZE:
+			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_RESIZE;
+			transform->resize = &messages->steps[i].resize;
+			resize_to_message(transform->resize, step);
+			break;
+		case TRANSFORM_TEXT_CENTER_CROP:
+			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_CENTER_CROP;
+			transform->center_crop = &messages->steps[i].center_crop;
+			stoker__v1__center_crop__init(transform->center_crop);
+			transform->center_crop->size = step->size.values;
+			transform->center_crop->n_size = step->size.count;
+			break;
+		case TRANSFORM_TEXT_PAD:
+			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_PAD;
+			transform->pad = &messages->steps[i].pad;
+			pad_to_message(transform->pad, step);
 			break;
 		}
 	}

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { OURS = 4, NAME_MAX_LENGTH = 32 };
+enum { OURS = 7, NAME_MAX_LENGTH = 32 };
 
 /* torchvision.transforms of 0.14 and 0.15; ours first. */
 static const char *const names[] = {
@@ -11,10 +11,12 @@ static const char *const names[] = {
 	"Grayscale",
 	"ToTensor",
 	"Normalize",
+	"Resize",
+	"CenterCrop",
+	"Pad",
 
 	"AugMix",
 	"AutoAugment",
-	"CenterCrop",
 	"ColorJitter",
 	"ConvertImageDtype",
 	"ElasticTransform",
@@ -23,7 +25,6 @@ static const char *const names[] = {
 	"Lambda",
 	"LinearTransformation",
 	"PILToTensor",
-	"Pad",
 	"RandAugment",
 	"RandomAdjustSharpness",
 	"RandomAffine",
@@ -43,7 +44,6 @@ static const char *const names[] = {
 	"RandomRotation",
 	"RandomSolarize",
 	"RandomVerticalFlip",
-	"Resize",
 	"TenCrop",
 	"ToPILImage",
 	"TrivialAugmentWide",

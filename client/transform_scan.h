@@ -44,6 +44,16 @@ struct number {
 /* Take a number of Python: sign, underscores, 0x 0o 0b, point, exponent. 0 or -EINVAL. */
 int scan_number(struct scanner *scanner, struct number *number);
 
+/* ---- transform_arguments.c ---- */
+
+/* Take the argument of the step's kind with this number in torchvision's order. 0 or -EINVAL. */
+int transform_argument_parse(
+	struct scanner *scanner, struct transform_text_step *step, size_t parameter);
+
+/* Do the arguments fit each other? `places` says where each stands. 0 or -EINVAL. */
+int transform_arguments_check(
+	struct scanner *scanner, const struct transform_text_step *step, const size_t *places);
+
 /* ---- transform_names.c ---- */
 
 /* Does torchvision have a transform of this name (but we have not)? */

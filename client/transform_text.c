@@ -4,12 +4,10 @@
 #include "client/transform_scan.h"
 
 #include <errno.h>
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NESTING_MAX = 8, PARAMETERS_MAX = 3 };
+enum { NESTING_MAX = 8, PARAMETERS_MAX = 4, NAMED = PARAMETERS_MAX + 1 };
 
 /* A transform's parameters in torchvision's order. */
 static const struct signature {
@@ -17,10 +15,16 @@ static const struct signature {
 	enum transform_text_kind kind;
 	size_t count, required;
 	const char *parameters[PARAMETERS_MAX];
+	const char *example;
 } signatures[] = {
-	{"Grayscale", TRANSFORM_TEXT_GRAYSCALE, 1, 0, {"num_output_channels"}},
-	{"ToTensor", TRANSFORM_TEXT_TO_TENSOR, 0, 0, {NULL}},
-	{"Normalize", TRANSFORM_TEXT_NORMALIZE, 3, 2, {"mean", "std", "inplace"}},
+	{"Grayscale", TRANSFORM_TEXT_GRAYSCALE, 1, 0, {"num_output_channels"}, NULL},
+	{"ToTensor", TRANSFORM_TEXT_TO_TENSOR, 0, 0, {NULL}, NULL},
+	{"Normalize", TRANSFORM_TEXT_NORMALIZE, 3, 2, {"mean", "std", "inplace"},
+		"Normalize((0.5,), (0.5,))"},
+	{"Resize", TRANSFORM_TEXT_RESIZE, 4, 1, {"size", "interpolation", "max_size", "antialias"},
+		"Resize(256)"},
+	{"CenterCrop", TRANSFORM_TEXT_CENTER_CROP, 1, 1, {"size"}, "CenterCrop(224)"},
+	{"Pad", TRANSFORM_TEXT_PAD, 3, 1, {"padding", "fill", "padding_mode"}, "Pad(4)"},
 };
 
 enum { SIGNATURES = sizeof(signatures) / sizeof(signatures[0]) };
@@ -28,98 +32,6 @@ enum { SIGNATURES = sizeof(signatures) / sizeof(signatures[0]) };
 /* A name as it stands in the text, cut to a printable length for "%.*s". */
 #define SHOWN(scanner, token)                                                                      \
 	(token).length > 40 ? 40 : (int)(token).length, (scanner)->text + (token).at
-
-static int parse_channels(struct scanner *scanner, uint32_t *channels)
-{
-	struct number number;
-	int r = scan_number(scanner, &number);
-
-	if (r < 0)
-		return r;
-	if (!number.integer || (number.value != 1 && number.value != 3))
-		return scan_error(scanner, number.at, "num_output_channels must be 1 or 3");
-	*channels = number.value;
-	return 0;
-}
-
-static int parse_bool(struct scanner *scanner)
-{
-	size_t before = scanner->at;
-	struct token token = scan_name(scanner);
-
-	if (token_is(scanner, token, "True") || token_is(scanner, token, "False"))
-		return 0; /* `inplace` says how torch works, not what comes out */
-	scanner->at = before;
-	return scan_expected(scanner, "True or False");
-}
-
-/* One value of `mean` or `std`: torch makes a float32 of Python's double. */
-static int parse_value(
-	struct scanner *scanner, const char *parameter, struct transform_text_values *values)
-{
-	struct number number;
-	float value;
-	int r = scan_number(scanner, &number);
-
-	if (r < 0)
-		return r;
-	/* The largest double that still rounds to FLT_MAX lies half a step above it. */
-	if (!(fabs(number.value) < FLT_MAX + 0x1p103))
-		return scan_error(scanner, number.at, "too large for float32");
-	value = (float)number.value;
-	if (parameter[0] == 's' && value == 0)
-		return scan_error(scanner, number.at,
-			"std must not be 0 (in float32): pixels are divided by it");
-	if (values->count == TRANSFORM_TEXT_VALUES_MAX)
-		return scan_error(scanner, number.at,
-			"%s has more values than an image has channels (%d)", parameter,
-			TRANSFORM_TEXT_VALUES_MAX);
-	values->values[values->count++] = value;
-	if (scan_peek(scanner) && strchr("+-*/%", scan_peek(scanner)))
-		return scan_error(scanner, scanner->at,
-			"arithmetic is not understood here: write the resulting number");
-	return 0;
-}
-
-/* A tuple or list of numbers, or one number for all channels. */
-static int parse_values(
-	struct scanner *scanner, const char *parameter, struct transform_text_values *values)
-{
-	char close = scan_take(scanner, '(') ? ')' : scan_take(scanner, '[') ? ']' : 0;
-	size_t open = scanner->at - 1;
-
-	values->count = 0;
-	if (!close) {
-		char first = scan_peek(scanner);
-
-		if (!first || !strchr("+-.0123456789", first))
-			return scan_expected(scanner, "numbers in parentheses, like (0.5,)");
-		return parse_value(scanner, parameter, values);
-	}
-	while (!scan_take(scanner, close)) {
-		int r = parse_value(scanner, parameter, values);
-
-		if (r < 0)
-			return r;
-		if (!scan_take(scanner, ',') && scan_peek(scanner) != close)
-			return scan_expected(scanner, close == ')' ? "',' or ')'" : "',' or ']'");
-	}
-	if (values->count != 1 && values->count != TRANSFORM_TEXT_VALUES_MAX)
-		return scan_error(scanner, open, "%s has %zu values; images have 1 or %d channels",
-			parameter, values->count, TRANSFORM_TEXT_VALUES_MAX);
-	return 0;
-}
-
-static int parse_argument(struct scanner *scanner, const struct signature *signature,
-	size_t parameter, struct transform_text_step *step)
-{
-	if (signature->kind == TRANSFORM_TEXT_GRAYSCALE)
-		return parse_channels(scanner, &step->channels);
-	if (parameter == 2)
-		return parse_bool(scanner);
-	return parse_values(scanner, signature->parameters[parameter],
-		parameter == 0 ? &step->mean : &step->std);
-}
 
 /* "mean, std, inplace" */
 static const char *list_parameters(const struct signature *signature, char text[64])
@@ -142,7 +54,7 @@ static int choose_parameter(struct scanner *scanner, const struct signature *sig
 	char list[64];
 
 	if (name.length > 0 && scan_take(scanner, '=')) {
-		*positional = PARAMETERS_MAX;
+		*positional = NAMED;
 		for (*parameter = 0; *parameter < signature->count; ++*parameter) {
 			if (token_is(scanner, name, signature->parameters[*parameter]))
 				return 0;
@@ -152,7 +64,7 @@ static int choose_parameter(struct scanner *scanner, const struct signature *sig
 	}
 	scanner->at = before;
 	scan_peek(scanner);
-	if (*positional == PARAMETERS_MAX && signature->count > 0)
+	if (*positional == NAMED && signature->count > 0)
 		return scan_error(scanner, scanner->at,
 			"an argument without a name cannot follow one with a name");
 	if (*positional >= signature->count)
@@ -166,6 +78,7 @@ static int parse_arguments(struct scanner *scanner, const struct signature *sign
 	struct transform_text_step *step)
 {
 	bool given[PARAMETERS_MAX] = {false};
+	size_t places[PARAMETERS_MAX] = {0};
 	size_t positional = 0, parameter = 0;
 	int r;
 
@@ -181,7 +94,9 @@ static int parse_arguments(struct scanner *scanner, const struct signature *sign
 			return scan_error(
 				scanner, at, "%s is given twice", signature->parameters[parameter]);
 		given[parameter] = true;
-		r = parse_argument(scanner, signature, parameter, step);
+		scan_peek(scanner);
+		places[parameter] = scanner->at;
+		r = transform_argument_parse(scanner, step, parameter);
 		if (r < 0)
 			return r;
 		if (!scan_take(scanner, ',') && scan_peek(scanner) != ')')
@@ -189,12 +104,11 @@ static int parse_arguments(struct scanner *scanner, const struct signature *sign
 	}
 	for (size_t i = 0; i < signature->required; i++) {
 		if (!given[i])
-			return scan_error(scanner, scanner->at,
-				"%s needs %s, as in Normalize((0.5,), (0.5,))", signature->name,
-				signature->parameters[i]);
+			return scan_error(scanner, scanner->at, "%s needs %s, as in %s",
+				signature->name, signature->parameters[i], signature->example);
 	}
 	scanner->at++;
-	return 0;
+	return transform_arguments_check(scanner, step, places);
 }
 
 /* One value stands for all channels, so it can be repeated until both lists are of one length. */
@@ -204,13 +118,14 @@ static void repeat_value(struct transform_text_values *values, size_t count)
 		values->values[values->count++] = values->values[0];
 }
 
+#define SUPPORTED "Resize, CenterCrop, Pad, Grayscale, ToTensor and Normalize"
+
 static int unknown_name(struct scanner *scanner, struct token name)
 {
 	const char *text = scanner->text + name.at, *near;
 
 	if (transform_name_is_foreign(text, name.length))
-		return scan_error(scanner, name.at,
-			"%.*s is not supported yet; Grayscale, ToTensor and Normalize are",
+		return scan_error(scanner, name.at, "%.*s is not supported yet; " SUPPORTED " are",
 			SHOWN(scanner, name));
 	near = transform_name_suggest(text, name.length);
 	if (near)
@@ -218,8 +133,7 @@ static int unknown_name(struct scanner *scanner, struct token name)
 			"no transform is called '%.*s'; did you mean %s?", SHOWN(scanner, name),
 			near);
 	return scan_error(scanner, name.at,
-		"no transform is called '%.*s'; Grayscale, ToTensor and Normalize are supported",
-		SHOWN(scanner, name));
+		"no transform is called '%.*s'; " SUPPORTED " are supported", SHOWN(scanner, name));
 }
 
 /* [[torchvision.]transforms.]NAME or T.NAME: the NAME. */
@@ -259,6 +173,8 @@ static int parse_step(struct scanner *scanner, struct token name)
 		if (!token_is(scanner, name, signatures[i].name))
 			continue;
 		step.kind = signatures[i].kind;
+		step.interpolation = TRANSFORM_TEXT_BILINEAR;
+		step.padding_mode = TRANSFORM_TEXT_CONSTANT;
 		r = parse_arguments(scanner, &signatures[i], &step);
 		if (r < 0)
 			return r;

@@ -18,6 +18,8 @@
  */
 enum {
 	TRANSFORM_TEXT_VALUES_MAX = 3, /* channels of an image */
+	TRANSFORM_TEXT_NUMBERS_MAX = 4,
+	TRANSFORM_TEXT_EDGE_MAX = 65535, /* pixels in one number */
 	TRANSFORM_TEXT_ERROR_MAX = 384,
 };
 
@@ -25,6 +27,26 @@ enum transform_text_kind {
 	TRANSFORM_TEXT_GRAYSCALE,
 	TRANSFORM_TEXT_TO_TENSOR,
 	TRANSFORM_TEXT_NORMALIZE,
+	TRANSFORM_TEXT_RESIZE,
+	TRANSFORM_TEXT_CENTER_CROP,
+	TRANSFORM_TEXT_PAD,
+};
+
+/* These have the numbers of the protocol. */
+enum transform_text_interpolation {
+	TRANSFORM_TEXT_NEAREST = 1,
+	TRANSFORM_TEXT_BILINEAR,
+	TRANSFORM_TEXT_BICUBIC,
+	TRANSFORM_TEXT_LANCZOS,
+	TRANSFORM_TEXT_BOX,
+	TRANSFORM_TEXT_HAMMING,
+};
+
+enum transform_text_padding {
+	TRANSFORM_TEXT_CONSTANT = 1,
+	TRANSFORM_TEXT_EDGE,
+	TRANSFORM_TEXT_REFLECT,
+	TRANSFORM_TEXT_SYMMETRIC,
 };
 
 struct transform_text_values {
@@ -32,10 +54,22 @@ struct transform_text_values {
 	float values[TRANSFORM_TEXT_VALUES_MAX];
 };
 
+struct transform_text_numbers {
+	size_t count;
+	uint32_t values[TRANSFORM_TEXT_NUMBERS_MAX];
+};
+
 struct transform_text_step {
 	enum transform_text_kind kind;
 	uint32_t channels;                      /* Grayscale: 1 or 3 */
 	struct transform_text_values mean, std; /* Normalize: of one length, finite; std is not 0 */
+
+	struct transform_text_numbers size; /* Resize, CenterCrop: 1, or height and width */
+	enum transform_text_interpolation interpolation; /* Resize */
+	uint32_t max_size;                               /* Resize: 0, or more than the size */
+	struct transform_text_numbers padding;           /* Pad: 1, 2 or 4 */
+	struct transform_text_numbers fill;              /* Pad: 0, 1 or 3, up to 255 */
+	enum transform_text_padding padding_mode;        /* Pad */
 };
 
 struct transform_text {

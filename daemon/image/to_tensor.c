@@ -70,9 +70,9 @@ static void render_u8(const struct transform_plan *plan, const uint8_t *in, uint
 	size_t pixels = (size_t)plan->width * plan->height;
 	bool planar = plan->layout == PIXEL_NCHW;
 
-	if (plan->decode_channels == 3 && planar)
+	if (plan->image_channels == 3 && planar)
 		u8_planes(in, out, pixels);
-	else if (plan->decode_channels == plan->channels)
+	else if (plan->image_channels == plan->channels)
 		memcpy(out, in, pixels * plan->channels);
 	else if (planar)
 		for (uint32_t c = 0; c < plan->channels; c++)
@@ -86,9 +86,9 @@ static void render_f32(const struct transform_plan *plan, const uint8_t *in, flo
 	size_t pixels = (size_t)plan->width * plan->height;
 	bool planar = plan->layout == PIXEL_NCHW;
 
-	if (plan->decode_channels == 3 && planar)
+	if (plan->image_channels == 3 && planar)
 		f32_planes(in, out, pixels, plan->table);
-	else if (plan->decode_channels == 3)
+	else if (plan->image_channels == 3)
 		f32_interleaved(in, out, pixels, plan->table);
 	else if (planar || plan->channels == 1)
 		for (uint32_t c = 0; c < plan->channels; c++)
@@ -100,7 +100,7 @@ static void render_f32(const struct transform_plan *plan, const uint8_t *in, flo
 void transform_render(const struct transform_plan *plan, const struct image *image, void *row)
 {
 	assert(image->width == plan->width && image->height == plan->height &&
-		image->channels == plan->decode_channels);
+		image->channels == plan->image_channels);
 	if (plan->dtype == PIXEL_U8)
 		render_u8(plan, image->pixels, row);
 	else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/image/image.h"
+#include "daemon/image/image_op.h"
 #include "daemon/util/error.h"
 
 #include <stdbool.h>
@@ -17,6 +18,7 @@
  *                                    {.kind = TRANSFORM_NORMALIZE, .values = 1, .mean = {0.5f}, ...}};
  *   transform_compile(&plan, &source, steps, 3, PIXEL_F32, PIXEL_NCHW, &error);
  *   ... in the worker:  image_decode(..., plan.decode_channels, ..., &image);
+ *                       transform_apply(&plan, &image, &buffers, &error);
  *                       transform_render(&plan, &image, row);
  */
 enum pixel_dtype {
@@ -33,13 +35,19 @@ enum transform_kind {
 	TRANSFORM_GRAYSCALE = 1,
 	TRANSFORM_TO_TENSOR = 2,
 	TRANSFORM_NORMALIZE = 3,
+	TRANSFORM_RESIZE = 4,
+	TRANSFORM_CENTER_CROP = 5,
+	TRANSFORM_PAD = 6,
 };
 
 struct transform_step {
 	enum transform_kind kind;
 	uint32_t channels; /* Grayscale: num_output_channels, 1 or 3 */
-	uint32_t values;   /* Normalize: how many of mean and std are given, 1 or the channels */
+	uint32_t values;   /* Normalize: how many of mean and std are given, 1 or the channels;
+			    * Pad: how many of op.fill are */
 	float mean[3], std[3];
+	struct image_op
+		op; /* Resize, CenterCrop, Pad: the operation, checked by transform_compile */
 };
 
 /* What a data set's samples are before any transform. */
@@ -48,13 +56,16 @@ struct transform_source {
 };
 
 struct transform_plan {
-	uint32_t width, height;   /* of the image and of the output */
+	uint32_t width, height; /* of the output; samples of other sizes must come to it by `ops` */
 	uint32_t decode_channels; /* what the decoder must deliver: 1 (L) or 3 (RGB) */
+	uint32_t image_channels;  /* what `ops` make of them */
 	uint32_t channels;        /* of the output; 3 from 1 repeats the plane (Grayscale(3)) */
 	uint32_t dtype;           /* enum pixel_dtype */
 	uint32_t layout;          /* enum pixel_layout */
 	uint64_t row_bytes;       /* of one sample: channels x height x width x size of dtype */
-	float table[3][256];      /* F32: value of each byte, per output channel */
+	uint32_t op_count;
+	struct image_op ops[IMAGE_OPS_MAX];
+	float table[3][256]; /* F32: value of each byte, per output channel */
 };
 
 enum {
@@ -65,12 +76,23 @@ enum {
 /* 0, TRANSFORM_REFUSED or -EOVERFLOW. Rules: F32 needs exactly one ToTensor; Grayscale stands before
  * it, Normalize after it, with finite mean and a std other than 0; U8 carries decoded pixels and
  * takes neither ToTensor nor Normalize. ToTensor is v / 255 and Normalize (x - mean) / std, each
- * operation rounded to float32, as torch does it. */
+ * operation rounded to float32, as torch does it. Resize, CenterCrop and Pad stand before ToTensor, in
+ * any order with Grayscale; the output has the size that they make of the source's. */
 int transform_compile(struct transform_plan *plan, const struct transform_source *source,
 	const struct transform_step *steps, size_t count, enum pixel_dtype dtype,
 	enum pixel_layout layout, struct error_text *error);
 
-/* Write one image (which must have the plan's size and decode_channels) as a row of row_bytes,
+enum {
+	TRANSFORM_BAD =
+		1, /* this image does not come to the plan's size; `error` says why, and how */
+};
+
+/* Bring a decoded image, of decode_channels, to the plan's size and image_channels, in place. `error`
+ * continues a sentence that begins with the image's name. 0, TRANSFORM_BAD, -ENOMEM. */
+int transform_apply(const struct transform_plan *plan, struct image *image,
+	struct image_ops_buffers *buffers, struct error_text *error);
+
+/* Write one image (which must have the plan's size and image_channels) as a row of row_bytes,
  * aligned for its dtype. */
 void transform_render(const struct transform_plan *plan, const struct image *image, void *row);
 

@@ -1,45 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/open_request.h"
 
+#include "daemon/serve/open_transform.h"
+
 #include <string.h>
 
 static int refuse(struct error_text *error, const char *text)
 {
 	return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, "%s", text);
-}
-
-static int parse_normalize(struct transform_step *step, const Stoker__V1__Normalize *normalize,
-	struct error_text *error)
-{
-	if (normalize->n_mean != normalize->n_std)
-		return refuse(error, "Normalize: mean and std have different lengths");
-	if (normalize->n_mean != 1 && normalize->n_mean != 3)
-		return refuse(error, "Normalize: mean and std take 1 or 3 values");
-	step->kind = TRANSFORM_NORMALIZE;
-	step->values = (uint32_t)normalize->n_mean;
-	memcpy(step->mean, normalize->mean, normalize->n_mean * sizeof(float));
-	memcpy(step->std, normalize->std, normalize->n_std * sizeof(float));
-	return 0;
-}
-
-static int parse_transform(struct transform_step *step, const Stoker__V1__Transform *transform,
-	struct error_text *error)
-{
-	switch (transform->transform_case) {
-	case STOKER__V1__TRANSFORM__TRANSFORM_GRAYSCALE:
-		step->kind = TRANSFORM_GRAYSCALE;
-		step->channels = transform->grayscale->num_output_channels;
-		if (step->channels == 0)
-			step->channels = 1;
-		return 0;
-	case STOKER__V1__TRANSFORM__TRANSFORM_TO_TENSOR: step->kind = TRANSFORM_TO_TENSOR; return 0;
-	case STOKER__V1__TRANSFORM__TRANSFORM_NORMALIZE:
-		return parse_normalize(step, transform->normalize, error);
-	default:
-		return refuse(error,
-			"a transform is of a kind that this daemon does not know: is it older "
-			"than the client?");
-	}
 }
 
 static int parse_pixels(
@@ -62,7 +30,7 @@ static int parse_pixels(
 			"%zu transforms; at most %d are taken", open->n_transforms,
 			PROTOCOL_TRANSFORMS_MAX);
 	for (size_t i = 0; i < open->n_transforms; i++) {
-		int r = parse_transform(&request->steps[i], open->transforms[i], error);
+		int r = open_transform_parse(&request->steps[i], open->transforms[i], error);
 
 		if (r != 0)
 			return r;

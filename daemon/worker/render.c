@@ -180,13 +180,11 @@ int render_row(struct renderer *renderer, const struct view *view, uint32_t slot
 		r = load_file(renderer, view, sample, why);
 	if (r != 0)
 		return r;
-	if (image->width != plan->width || image->height != plan->height)
-		return error_set(why, BAD_SIZE,
-			"is %ux%u, but the first sample is %ux%u: all samples of a data set must have "
-			"one size",
-			image->width, image->height, plan->width, plan->height);
 	if (image->channels != plan->decode_channels)
 		return error_set(why, BAD_SIZE, "has %u channels", image->channels);
+	r = transform_apply(plan, &renderer->image, &renderer->image_ops, why);
+	if (r != 0)
+		return r < 0 ? r : BAD_SIZE;
 	transform_render(plan, image, arena_pixels(&view->arena, slot, row));
 	arena_rows(&view->arena, slot)[row] = (struct batch_row){
 		.sample = sample,
@@ -236,6 +234,7 @@ void render_read_ahead(const struct view *view, uint64_t sample)
 void renderer_finish(struct renderer *renderer)
 {
 	image_finish(&renderer->image);
+	image_ops_buffers_finish(&renderer->image_ops);
 	free(renderer->file);
 	renderer->file = NULL;
 	renderer->file_capacity = 0;

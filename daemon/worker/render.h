@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/image/image.h"
+#include "daemon/image/image_op.h"
 #include "daemon/util/error.h"
 #include "daemon/worker/job.h"
 #include "daemon/worker/view.h"
@@ -11,6 +12,7 @@
 /* Buffers that are reused from sample to sample. */
 struct renderer {
 	struct image image;
+	struct image_ops_buffers image_ops;
 	uint8_t *file;
 	size_t file_capacity;
 };

@@ -20,6 +20,14 @@ static void check_values(const struct transform_text_values *values, bool diviso
 	}
 }
 
+static void check_numbers(
+	const struct transform_text_numbers *numbers, uint32_t least, uint32_t most)
+{
+	assert(numbers->count <= TRANSFORM_TEXT_NUMBERS_MAX);
+	for (size_t i = 0; i < numbers->count; i++)
+		assert(numbers->values[i] >= least && numbers->values[i] <= most);
+}
+
 static void check_step(const struct transform_text_step *step)
 {
 	if (step->kind == TRANSFORM_TEXT_GRAYSCALE)
@@ -27,6 +35,26 @@ static void check_step(const struct transform_text_step *step)
 	if (step->kind == TRANSFORM_TEXT_NORMALIZE) {
 		check_values(&step->mean, false);
 		check_values(&step->std, true);
+	}
+	if (step->kind == TRANSFORM_TEXT_RESIZE || step->kind == TRANSFORM_TEXT_CENTER_CROP) {
+		check_numbers(&step->size, 1, TRANSFORM_TEXT_EDGE_MAX);
+		assert(step->size.count == 1 || step->size.count == 2);
+	}
+	if (step->kind == TRANSFORM_TEXT_RESIZE) {
+		assert(step->interpolation >= TRANSFORM_TEXT_NEAREST &&
+			step->interpolation <= TRANSFORM_TEXT_HAMMING);
+		assert(step->max_size == 0 ||
+			(step->size.count == 1 && step->max_size > step->size.values[0] &&
+				step->max_size <= TRANSFORM_TEXT_EDGE_MAX));
+	}
+	if (step->kind == TRANSFORM_TEXT_PAD) {
+		check_numbers(&step->padding, 0, TRANSFORM_TEXT_EDGE_MAX);
+		check_numbers(&step->fill, 0, 255);
+		assert(step->padding.count == 1 || step->padding.count == 2 ||
+			step->padding.count == 4);
+		assert(step->fill.count <= 1 || step->fill.count == 3);
+		assert(step->padding_mode >= TRANSFORM_TEXT_CONSTANT &&
+			step->padding_mode <= TRANSFORM_TEXT_SYMMETRIC);
 	}
 }
 

@@ -5,6 +5,30 @@
 
 /* Opening, checking of the shared memory, closing. */
 
+/* Resize(5, 1, 6), CenterCrop((7, 8)), Pad((1, 2), (3, 4, 5), 'edge') */
+static void check_geometry(Stoker__V1__Transform *const *transforms)
+{
+	const Stoker__V1__Resize *resize = transforms[0]->resize;
+	const Stoker__V1__CenterCrop *crop = transforms[1]->center_crop;
+	const Stoker__V1__Pad *pad = transforms[2]->pad;
+
+	assert_int_equal(transforms[0]->transform_case, STOKER__V1__TRANSFORM__TRANSFORM_RESIZE);
+	assert_int_equal(resize->n_size, 1);
+	assert_int_equal(resize->size[0], 5);
+	assert_int_equal(resize->max_size, 6);
+	assert_int_equal(resize->interpolation, STOKER__V1__INTERPOLATION__INTERPOLATION_LANCZOS);
+	assert_int_equal(
+		transforms[1]->transform_case, STOKER__V1__TRANSFORM__TRANSFORM_CENTER_CROP);
+	assert_int_equal(crop->n_size, 2);
+	assert_int_equal(crop->size[1], 8);
+	assert_int_equal(transforms[2]->transform_case, STOKER__V1__TRANSFORM__TRANSFORM_PAD);
+	assert_int_equal(pad->n_padding, 2);
+	assert_int_equal(pad->padding[1], 2);
+	assert_int_equal(pad->n_fill, 3);
+	assert_int_equal(pad->fill[2], 5);
+	assert_int_equal(pad->padding_mode, STOKER__V1__PADDING_MODE__PADDING_MODE_EDGE);
+}
+
 static void the_request_carries_all_options(void **state)
 {
 	struct fixture fixture = fixture_create();
@@ -17,7 +41,8 @@ static void the_request_carries_all_options(void **state)
 	(void)state;
 	stoker_options_init(&options);
 	options.dataset = "na\xffme";
-	options.transforms = "Grayscale(3), ToTensor(), Normalize((0.5, 0.25, 1), (2,))";
+	options.transforms = "Grayscale(3), ToTensor(), Normalize((0.5, 0.25, 1), (2,)), "
+			     "Resize(5, 1, 6), CenterCrop((7, 8)), Pad((1, 2), (3, 4, 5), 'edge')";
 	options.layout = STOKER_NHWC;
 	options.shuffle = true;
 	options.seed = UINT64_MAX;
@@ -39,7 +64,7 @@ static void the_request_carries_all_options(void **state)
 	assert_int_equal(open->dataset.len, 5);
 	assert_memory_equal(open->dataset.data, "na\xffme", 5);
 	assert_int_equal(open->batch_size, 64);
-	assert_int_equal(open->n_transforms, 3);
+	assert_int_equal(open->n_transforms, 6);
 	assert_int_equal(
 		open->transforms[0]->transform_case, STOKER__V1__TRANSFORM__TRANSFORM_GRAYSCALE);
 	assert_int_equal(open->transforms[0]->grayscale->num_output_channels, 3);
@@ -48,6 +73,7 @@ static void the_request_carries_all_options(void **state)
 	assert_int_equal(open->transforms[2]->normalize->n_mean, 3);
 	assert_true(open->transforms[2]->normalize->mean[1] == 0.25f);
 	assert_int_equal(open->transforms[2]->normalize->n_std, 3);
+	check_geometry(open->transforms + 3);
 	assert_int_equal(open->dtype, STOKER__V1__DTYPE__DTYPE_F32);
 	assert_int_equal(open->layout, STOKER__V1__LAYOUT__LAYOUT_NHWC);
 	assert_true(open->shuffle && open->shard_drop && open->drop_last);

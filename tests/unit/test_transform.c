@@ -29,6 +29,20 @@ static const struct transform_source l_source = {.width = 5, .height = 3, .chann
 	{                                                                                          \
 		.kind = TRANSFORM_NORMALIZE, .values = (n), __VA_ARGS__                            \
 	}
+#define CROP(h, w)                                                                                 \
+	{                                                                                          \
+		.kind = TRANSFORM_CENTER_CROP,                                                     \
+		.op = {.kind = IMAGE_OP_CENTER_CROP,                                               \
+			.height = (h),                                                             \
+			.width = (w) }                                                             \
+	}
+#define PAD(n, ...)                                                                                \
+	{                                                                                          \
+		.kind = TRANSFORM_PAD, .values = (n),                                              \
+		.op = {.kind = IMAGE_OP_PAD,                                                       \
+			.mode = WINDOW_CONSTANT,                                                   \
+			.fill = {__VA_ARGS__} }                                                    \
+	}
 #define HALF NORMALIZE(1, .mean = {0.5f}, .std = {0.5f})
 
 struct pipeline {
@@ -57,6 +71,21 @@ static const struct pipeline pipelines[] = {
 	{"normalised twice", {TO_TENSOR, HALF, HALF}, 3, PIXEL_F32, 1, 1, 1, NULL},
 	{"three of grey", {GRAYSCALE(3), TO_TENSOR, NORMALIZE(3, .std = {1, 2, 3})}, 3, PIXEL_F32, 3,
 		1, 3, NULL},
+
+	{"cropped", {CROP(3, 5)}, 1, PIXEL_U8, 3, 3, 3, NULL},
+	{"cropped, then grey", {CROP(3, 5), GRAYSCALE(1), TO_TENSOR}, 3, PIXEL_F32, 3, 3, 1, NULL},
+	{"grey, then cropped", {GRAYSCALE(3), CROP(3, 5), TO_TENSOR}, 3, PIXEL_F32, 3, 1, 3, NULL},
+	{"padded by nothing", {PAD(3, 1, 2, 3)}, 1, PIXEL_U8, 3, 3, 3, NULL},
+	{"a colour on grey", {GRAYSCALE(3), PAD(3, 1, 2, 3)}, 2, PIXEL_U8, 3, 1, 3, NULL},
+	{"a colour on grey, greyed", {GRAYSCALE(3), PAD(3, 1, 2, 3), GRAYSCALE(1)}, 3, PIXEL_U8, 3, 1, 1,
+		NULL},
+
+	{"cropped behind ToTensor", {TO_TENSOR, CROP(3, 5)}, 2, PIXEL_F32, 3, 0, 0,
+		"CenterCrop stands after ToTensor"},
+	{"cropped to nothing", {CROP(0, 5)}, 1, PIXEL_U8, 3, 0, 0, "out of range"},
+	{"cropped too large", {CROP(65535, 65535)}, 1, PIXEL_U8, 3, 0, 0, "65535 x 65535 pixels"},
+	{"a colour on L", {GRAYSCALE(1), PAD(3, 1, 2, 3)}, 2, PIXEL_U8, 3, 0, 0, "fill of 3 values"},
+	{"two fills", {PAD(2, 1, 2)}, 1, PIXEL_U8, 3, 0, 0, "fill of 2 values"},
 
 	{"f32 without ToTensor", {{0}}, 0, PIXEL_F32, 3, 0, 0, "ToTensor"},
 	{"f32, only grey", {GRAYSCALE(1)}, 1, PIXEL_F32, 3, 0, 0, "ToTensor"},
@@ -292,12 +321,12 @@ static void render_everything(void **state)
  * another plan that could have been compiled. */
 static void mutated_plans(void **state)
 {
-	static const struct transform_step steps[] = {GRAYSCALE(1), TO_TENSOR};
+	static const struct transform_step steps[] = {GRAYSCALE(1), CROP(3, 5), TO_TENSOR};
 	struct transform_plan plan, bad;
 
 	(void)state;
 	assert_int_equal(
-		transform_compile(&plan, &rgb_source, steps, 2, PIXEL_F32, PIXEL_NCHW, NULL), 0);
+		transform_compile(&plan, &rgb_source, steps, 3, PIXEL_F32, PIXEL_NCHW, NULL), 0);
 	assert_true(transform_plan_valid(&plan));
 #define REFUSED(change)                                                                            \
 	do {                                                                                       \
@@ -323,6 +352,13 @@ static void mutated_plans(void **state)
 	REFUSED(dtype = 5);
 	REFUSED(layout = 0);
 	REFUSED(layout = 3);
+	/* operations on the picture */
+	REFUSED(op_count = 2);
+	REFUSED(op_count = IMAGE_OPS_MAX + 1);
+	REFUSED(image_channels = 3);
+	REFUSED(ops[0].kind = 0);
+	REFUSED(ops[0].width = 0);
+	REFUSED(ops[0].height = IMAGE_OP_EDGE_MAX + 1);
 	REFUSED(row_bytes = 0);
 	REFUSED(row_bytes = plan.row_bytes - 1);
 	REFUSED(row_bytes = plan.row_bytes + 1);
@@ -339,6 +375,58 @@ static void mutated_plans(void **state)
 	assert_false(transform_plan_valid(&bad));
 }
 
+static void operations_are_bounded(void **state)
+{
+	struct transform_step steps[IMAGE_OPS_MAX + 1] = {CROP(2, 2)};
+	struct transform_plan plan;
+	struct error_text error;
+
+	(void)state;
+	for (int i = 1; i <= IMAGE_OPS_MAX; i++)
+		steps[i] = steps[0];
+	assert_int_equal(transform_compile(&plan, &rgb_source, steps, IMAGE_OPS_MAX, PIXEL_U8,
+				 PIXEL_NCHW, &error),
+		0);
+	assert_int_equal(plan.width, 2);
+	assert_true(transform_plan_valid(&plan));
+	assert_int_equal(transform_compile(&plan, &rgb_source, steps, IMAGE_OPS_MAX + 1, PIXEL_U8,
+				 PIXEL_NCHW, &error),
+		TRANSFORM_REFUSED);
+	assert_non_null(strstr(error.text, "more than 8 operations"));
+}
+
+/* A sample of another size is refused by the name of both sizes, unless the steps make one of them. */
+static void sizes_of_samples(void **state)
+{
+	static const struct transform_step crop = CROP(2, 2);
+	static const struct transform_step pad = PAD(1, 0);
+	struct image_ops_buffers buffers = {.spare = IMAGE_NULL};
+	struct image image = IMAGE_NULL;
+	struct transform_plan plan;
+	struct error_text error;
+
+	(void)state;
+	assert_int_equal(image_resize(&image, 6, 4, 3), 0);
+	memset(image.pixels, 0, 72);
+	assert_int_equal(
+		transform_compile(&plan, &rgb_source, NULL, 0, PIXEL_U8, PIXEL_NCHW, NULL), 0);
+	assert_int_equal(transform_apply(&plan, &image, &buffers, &error), TRANSFORM_BAD);
+	assert_non_null(strstr(error.text, "is 6x4, but the first sample is 5x3"));
+	assert_non_null(strstr(error.text, "Resize(256), CenterCrop(224)"));
+
+	assert_int_equal(
+		transform_compile(&plan, &rgb_source, &pad, 1, PIXEL_U8, PIXEL_NCHW, NULL), 0);
+	assert_int_equal(transform_apply(&plan, &image, &buffers, &error), TRANSFORM_BAD);
+	assert_non_null(strstr(error.text, "is 6x4 and the transforms make 6x4 of it, but 5x3"));
+
+	assert_int_equal(
+		transform_compile(&plan, &rgb_source, &crop, 1, PIXEL_U8, PIXEL_NCHW, NULL), 0);
+	assert_int_equal(transform_apply(&plan, &image, &buffers, &error), 0);
+	assert_int_equal(image.width, 2);
+	image_finish(&image);
+	image_ops_buffers_finish(&buffers);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,6 +436,8 @@ int main(void)
 		cmocka_unit_test(every_value),
 		cmocka_unit_test(render_everything),
 		cmocka_unit_test(mutated_plans),
+		cmocka_unit_test(operations_are_bounded),
+		cmocka_unit_test(sizes_of_samples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

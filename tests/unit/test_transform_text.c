@@ -30,7 +30,7 @@ static void assert_kinds(const char *text, const char *kinds)
 
 	assert_int_equal(pipeline.count, strlen(kinds));
 	for (size_t i = 0; i < pipeline.count; i++)
-		assert_int_equal("GTN"[pipeline.steps[i].kind], kinds[i]);
+		assert_int_equal("GTNRCP"[pipeline.steps[i].kind], kinds[i]);
 }
 
 static void pipelines_are_read(void **state)
@@ -82,6 +82,71 @@ static void arguments_are_read(void **state)
 	assert_true(pipeline.steps[0].std.values[2] == 3.0f);
 	assert_int_equal(pipeline.steps[1].std.count, 3);
 	assert_true(pipeline.steps[1].std.values[1] == 4.0f);
+}
+
+static void sizes_and_constants_are_read(void **state)
+{
+	static const struct {
+		const char *text;
+		enum transform_text_interpolation interpolation;
+	} interpolations[] = {
+		{"InterpolationMode.NEAREST", TRANSFORM_TEXT_NEAREST},
+		{"transforms.InterpolationMode.BILINEAR", TRANSFORM_TEXT_BILINEAR},
+		{"T.InterpolationMode.BICUBIC", TRANSFORM_TEXT_BICUBIC},
+		{"torchvision.transforms.InterpolationMode . LANCZOS", TRANSFORM_TEXT_LANCZOS},
+		{"Image.BOX", TRANSFORM_TEXT_BOX},
+		{"PIL.Image.Resampling.HAMMING", TRANSFORM_TEXT_HAMMING},
+		{"Image.ANTIALIAS", TRANSFORM_TEXT_LANCZOS},
+		{"0", TRANSFORM_TEXT_NEAREST},
+		{"1", TRANSFORM_TEXT_LANCZOS},
+		{"2", TRANSFORM_TEXT_BILINEAR},
+		{"3", TRANSFORM_TEXT_BICUBIC},
+		{"4", TRANSFORM_TEXT_BOX},
+		{"5", TRANSFORM_TEXT_HAMMING},
+	};
+	struct transform_text pipeline;
+	char text[100];
+
+	(void)state;
+	assert_kinds("Resize(256), CenterCrop(224), Pad(4), ToTensor()", "RCPT");
+	for (size_t i = 0; i < sizeof(interpolations) / sizeof(interpolations[0]); i++) {
+		snprintf(text, sizeof(text), "Resize((7, 65535), %s)", interpolations[i].text);
+		pipeline = parse(text);
+		assert_int_equal(pipeline.steps[0].interpolation, interpolations[i].interpolation);
+		assert_int_equal(pipeline.steps[0].size.count, 2);
+		assert_int_equal(pipeline.steps[0].size.values[0], 7);
+		assert_int_equal(pipeline.steps[0].size.values[1], 65535);
+	}
+
+	pipeline = parse("Resize(256), Resize(size=[8,], max_size=9, antialias=True), "
+			 "Resize(8, 3, None, None), Resize(8, antialias=\"warn\")");
+	assert_int_equal(pipeline.steps[0].interpolation, TRANSFORM_TEXT_BILINEAR);
+	assert_int_equal(pipeline.steps[0].max_size, 0);
+	assert_int_equal(pipeline.steps[1].size.count, 1);
+	assert_int_equal(pipeline.steps[1].max_size, 9);
+	assert_int_equal(pipeline.steps[2].max_size, 0);
+}
+
+static void paddings_are_read(void **state)
+{
+	struct transform_text pipeline;
+
+	(void)state;
+	pipeline = parse("Pad(4), Pad((1, 2), 255), Pad([1, 2, 3, 4], fill=(7, 8, 9), "
+			 "padding_mode='reflect'), Pad(0, padding_mode=\"edge\"), "
+			 "Pad(1, 0, 'symmetric'), Pad(1, 0, 'constant')");
+	assert_int_equal(pipeline.steps[0].padding.count, 1);
+	assert_int_equal(pipeline.steps[0].padding.values[0], 4);
+	assert_int_equal(pipeline.steps[0].fill.count, 0);
+	assert_int_equal(pipeline.steps[0].padding_mode, TRANSFORM_TEXT_CONSTANT);
+	assert_int_equal(pipeline.steps[1].padding.count, 2);
+	assert_int_equal(pipeline.steps[1].fill.values[0], 255);
+	assert_int_equal(pipeline.steps[2].padding.values[3], 4);
+	assert_int_equal(pipeline.steps[2].fill.values[2], 9);
+	assert_int_equal(pipeline.steps[2].padding_mode, TRANSFORM_TEXT_REFLECT);
+	assert_int_equal(pipeline.steps[3].padding_mode, TRANSFORM_TEXT_EDGE);
+	assert_int_equal(pipeline.steps[4].padding_mode, TRANSFORM_TEXT_SYMMETRIC);
+	assert_int_equal(pipeline.steps[5].padding_mode, TRANSFORM_TEXT_CONSTANT);
 }
 
 static void numbers_are_those_of_python(void **state)
@@ -150,8 +215,41 @@ static void errors_show_the_place(void **state)
 		{"totensor()", 1, 1, "did you mean ToTensor?"},
 		{"RandomHorisontalFlip()", 1, 1, "did you mean RandomHorizontalFlip?"},
 		{"Frobnicate()", 1, 1, "Grayscale, ToTensor and Normalize are supported"},
-		{"Resize(256)", 1, 1, "Resize is not supported yet"},
-		{"ToTensor(),\n  CenterCrop(224)", 2, 3, "CenterCrop is not supported yet"},
+		{"RandomCrop(256)", 1, 1, "RandomCrop is not supported yet"},
+		{"ToTensor(),\n  ColorJitter(224)", 2, 3, "ColorJitter is not supported yet"},
+		{"Resize()", 1, 8, "Resize needs size, as in Resize(256)"},
+		{"Resize(0)", 1, 8, "size must be a whole number from 1 to 65535"},
+		{"Resize(256.0)", 1, 8, "whole number"},
+		{"Resize((256, 65536))", 1, 14, "whole number from 1 to 65535"},
+		{"Resize((1, 2, 3))", 1, 8,
+			"size has 3 values; it takes a number or (height, width)"},
+		{"Resize((1, 2, 3, 4, 5))", 1, 21, "too many values"},
+		{"Resize(())", 1, 8, "size has 0 values"},
+		{"Resize(8 * 2)", 1, 10, "arithmetic"},
+		{"Resize(\"8\")", 1, 8, "expected a number or (height, width), found '\"'"},
+		{"Resize(None)", 1, 8, "expected a number or (height, width), found 'None'"},
+		{"Resize(8, 6)", 1, 11, "interpolation must be a whole number from 0 to 5"},
+		{"Resize(8, 'bilinear')", 1, 11, "like InterpolationMode.BICUBIC"},
+		{"Resize(8, BILINEAR)", 1, 11, "like InterpolationMode.BICUBIC, found 'BILINEAR'"},
+		{"Resize(8, InterpolationMode.)", 1, 11, "expected an interpolation"},
+		{"Resize(8, a.b.c.d.e.f.BOX)", 1, 11, "expected an interpolation"},
+		{"Resize(8, InterpolationMode.CUBIC)", 1, 29, "no interpolation is called 'CUBIC'"},
+		{"Resize(8, max_size=8)", 1, 20, "max_size must be greater than size, 8"},
+		{"Resize(max_size=9, size=(8, 8))", 1, 17, "the shorter edge only"},
+		{"Resize(8, antialias=1)", 1, 21, "expected True or False"},
+		{"Resize(8, antialias='on')", 1, 21, "True, False or None"},
+		{"Resize(8, 2, None, True, 1)", 1, 26, "too many arguments"},
+		{"CenterCrop(size=-1)", 1, 17, "whole number from 1"},
+		{"CenterCrop()", 1, 12, "as in CenterCrop(224)"},
+		{"Pad()", 1, 5, "Pad needs padding, as in Pad(4)"},
+		{"Pad(-1)", 1, 5, "padding must be a whole number from 0 to 65535"},
+		{"Pad((1, 2, 3))", 1, 5, "padding has 3 values"},
+		{"Pad(1, 256)", 1, 8, "fill must be a whole number from 0 to 255"},
+		{"Pad(1, (1, 2))", 1, 8, "fill has 2 values"},
+		{"Pad(1, 0, wrap)", 1, 11, "expected 'constant', 'edge'"},
+		{"Pad(1, 0, 'wrap')", 1, 11, "expected 'constant', 'edge'"},
+		{"Pad(1, 0, ' edge')", 1, 11, "expected 'constant', 'edge'"},
+		{"Pad(1, 0, 'edge\")", 1, 11, "expected 'constant', 'edge'"},
 		{"v2.ToTensor()", 1, 1, "'v2' is not known"},
 		{"a.b.c.d.ToTensor()", 1, 1, "just ToTensor"},
 		{"ToTensor", 1, 9, "expected '(', found the end"},
@@ -246,6 +344,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pipelines_are_read),
 		cmocka_unit_test(arguments_are_read),
+		cmocka_unit_test(sizes_and_constants_are_read),
+		cmocka_unit_test(paddings_are_read),
 		cmocka_unit_test(numbers_are_those_of_python),
 		cmocka_unit_test(the_locale_does_not_matter),
 		cmocka_unit_test(errors_show_the_place),
