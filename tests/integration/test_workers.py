@@ -164,10 +164,16 @@ def test_a_file_whose_workers_are_killed_is_not_blamed(start_daemon, slow_folder
         assert (batch.images.min(), batch.images.max()) == (0, 3)
 
 
+def is_confined(pid):
+    return re.search(rb'^Seccomp:\s*2$', read_proc(pid, 'status'), re.M) is not None
+
+
 def test_workers_are_sandboxed(start_daemon, grey_folder):
     """no_new_privs, a seccomp filter, no socket of the daemon's clients, a raised OOM score."""
     daemon = start_daemon({'train': grey_folder}, workers=2, settle=True)
-    status = daemon.status()
+    # One that has just started is listed before it has locked itself in; it gets no work until then.
+    status = daemon.wait_until(lambda status: all(is_confined(w.pid) for w in status.worker),
+                               'a worker is not confined')
     assert 'no_new_privs' in status.sandbox and 'seccomp' in status.sandbox, status.sandbox
     own_score = int(read_proc(daemon.pid, 'oom_score_adj'))
     for worker in status.worker:

@@ -86,7 +86,7 @@ static double train_step(struct steps *steps, struct model *model)
 {
 	struct model_batch batch = {.pixels = steps->pixels, .labels = steps->labels};
 	double start;
-	float loss;
+	float loss = 0.0f;
 
 	get(steps->file, &batch.rows, sizeof(batch.rows));
 	if (batch.rows > 1024)
