@@ -107,7 +107,7 @@ static int parse_fill(
 {
 	if (pad->n_fill != 0 && pad->n_fill != 1 && pad->n_fill != 3)
 		return refuse(error, "Pad: fill takes 1 or 3 values");
-	for (size_t i = 0; i < pad->n_fill; i++) {
+	for (size_t i = 0; i < pad->n_fill && i < sizeof(step->op.fill); i++) {
 		if (pad->fill[i] > 255)
 			return refuse(error, "Pad: fill must be 0 to 255");
 		step->op.fill[i] = (uint8_t)pad->fill[i];

@@ -124,7 +124,7 @@ static int load_file(
 	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
 {
 	_cleanup_fd_ int fd = open_sample(view, sample);
-	uint64_t offset, length;
+	uint64_t offset = 0, length = 0;
 	ssize_t got;
 	int r;
 
