@@ -268,6 +268,8 @@ size_t pool_list(const struct pool *pool, struct pool_worker_info *infos, size_t
 	for (size_t i = 0; i < pool->count && n < most; i++) {
 		const struct pool_worker *worker = pool->workers[i];
 
+		if (!worker->greeted)
+			continue;
 		infos[n++] = (struct pool_worker_info){
 			.pid = worker->process.pid,
 			.samples = worker->samples,

@@ -77,5 +77,6 @@ struct pool_worker_info {
 	uint32_t queued;
 };
 
-/* Fill up to `most` entries with the workers that run; returns how many. */
+/* Fill up to `most` entries with the workers that are in their sandbox and take jobs, or did; returns
+ * how many. */
 size_t pool_list(const struct pool *pool, struct pool_worker_info *infos, size_t most);
