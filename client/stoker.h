@@ -48,7 +48,10 @@ struct stoker_stream;
 
 enum stoker_dtype {
 	STOKER_U8 = 1,
+	STOKER_F16 = 2,  /* IEEE 754 half */
+	STOKER_BF16 = 3, /* the upper half of a float */
 	STOKER_F32 = 4,
+	STOKER_F64 = 5, /* of STOKER_ROWS_PARAMETERS only */
 };
 
 enum stoker_layout {
@@ -70,7 +73,14 @@ enum stoker_on_bad_sample {
 	                         * choices in a row the row is masked */
 };
 
-/* What a row of a batch holds. */
+/* What is in the rows of a stream. */
+enum stoker_rows {
+	STOKER_ROWS_PIXELS = 0,     /* transformed samples */
+	STOKER_ROWS_DIGESTS = 1,    /* struct stoker_digest of each decoded sample */
+	STOKER_ROWS_PARAMETERS = 2, /* what the random transforms draw, doubles; see PROTOCOL.md */
+};
+
+/* What became of the sample that a row was meant for. */
 enum stoker_row_status {
 	STOKER_ROW_OK = 0,
 	STOKER_ROW_MASKED = 1,   /* all bytes 0; index and label are those of the bad sample */
@@ -133,6 +143,9 @@ struct stoker_options {
 	int payload;          /* 0 = shared where possible; or enum stoker_payload */
 	const struct stoker_cursor *start;       /* NULL, or go on here */
 	enum stoker_on_bad_sample on_bad_sample; /* STOKER_BAD_ERROR */
+	enum stoker_rows rows;                   /* STOKER_ROWS_PIXELS */
+	bool exif_orientation;                   /* false; turn pictures as their EXIF data says */
+	bool grey16_clip; /* false: the high byte of 16-bit grey; true: clipped at 255, as in Pillow */
 	/* Called about every second while the data set is being indexed; may be NULL. It must not
 	 * call this library. */
 	void (*indexing)(uint64_t samples, void *data);

@@ -21,11 +21,23 @@ enum image_op_kind {
 	IMAGE_OP_PAD,            /* left .. bottom more pixels */
 	IMAGE_OP_TO_L,           /* RGB to L */
 	IMAGE_OP_TO_RGB,         /* L to RGB */
+	IMAGE_OP_CROP, /* width x height from (left, top), which may reach beyond the edges: black */
+	IMAGE_OP_FLIP_HORIZONTAL,
+	IMAGE_OP_FLIP_VERTICAL,
+	IMAGE_OP_ROTATE, /* by `angle` around `centre`, counter-clockwise; grown with `expand` */
+	IMAGE_OP_AFFINE, /* angle, translate, scale and shear around `centre` */
+	IMAGE_OP_BRIGHTNESS, /* by `factor`, like the following */
+	IMAGE_OP_CONTRAST,
+	IMAGE_OP_SATURATION,
+	IMAGE_OP_HUE,
+	IMAGE_OP_GREY, /* without colour, with as many channels as before */
+	IMAGE_OP_BLUR, /* Gaussian, of kernel_width x kernel_height and `sigma` */
 };
 
 enum {
-	IMAGE_OPS_MAX = 8,
+	IMAGE_OPS_MAX = 16,
 	IMAGE_OP_EDGE_MAX = 65535, /* each number of an operation, in pixels */
+	IMAGE_OP_KERNEL_MAX = 255, /* pixels */
 };
 
 struct image_op {
@@ -38,7 +50,17 @@ struct image_op {
 				 * is at most that, and the shorter one shorter */
 	uint32_t left, top, right, bottom; /* PAD: 0 .. IMAGE_OP_EDGE_MAX */
 	uint32_t mode;                     /* PAD: enum window_mode */
-	uint8_t fill[4];                   /* PAD: per channel; the fourth is 0 */
+	uint8_t fill[4];                   /* PAD, ROTATE, AFFINE: per channel; the fourth is 0 */
+	uint32_t expand;                   /* ROTATE: 0 or 1 */
+	uint32_t has_centre;               /* ROTATE, AFFINE: 0 = the middle */
+	double centre_x, centre_y;         /* pixels */
+	double angle;                      /* ROTATE, AFFINE: degrees; AFFINE turns clockwise */
+	int32_t translate_x, translate_y;  /* AFFINE: pixels */
+	double scale;                      /* AFFINE: more than 0 */
+	double shear_x, shear_y;           /* AFFINE: degrees */
+	double factor;                     /* BRIGHTNESS .. HUE */
+	uint32_t kernel_width, kernel_height; /* BLUR: odd, 1 .. IMAGE_OP_KERNEL_MAX */
+	double sigma;                         /* BLUR: more than 0 */
 };
 
 /* Is every number in its range, and can the operation be done to pictures of `*channels`? Then

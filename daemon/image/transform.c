@@ -183,6 +183,7 @@ static int add_step(struct compiler *compiler, const struct transform_step *step
 	case TRANSFORM_RESIZE:
 	case TRANSFORM_CENTER_CROP:
 	case TRANSFORM_PAD: return add_geometry(compiler, step);
+	default: break;
 	}
 	return error_set(compiler->error, TRANSFORM_REFUSED, "unknown transform (number %u)",
 		(unsigned int)step->kind);

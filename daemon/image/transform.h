@@ -3,6 +3,7 @@
 
 #include "daemon/image/image.h"
 #include "daemon/image/image_op.h"
+#include "daemon/image/random_op.h"
 #include "daemon/util/error.h"
 
 #include <stdbool.h>
@@ -23,7 +24,10 @@
  */
 enum pixel_dtype {
 	PIXEL_U8 = 1,
+	PIXEL_F16 = 2,
+	PIXEL_BF16 = 3,
 	PIXEL_F32 = 4,
+	PIXEL_F64 = 5, /* of drawn parameters, not of pixels */
 };
 
 enum pixel_layout {
@@ -38,16 +42,21 @@ enum transform_kind {
 	TRANSFORM_RESIZE = 4,
 	TRANSFORM_CENTER_CROP = 5,
 	TRANSFORM_PAD = 6,
+	TRANSFORM_RANDOM = 7, /* any of enum random_kind */
+	TRANSFORM_CONVERT_IMAGE_DTYPE = 8,
+	TRANSFORM_PIL_TO_TENSOR = 9,
 };
 
 struct transform_step {
 	enum transform_kind kind;
 	uint32_t channels; /* Grayscale: num_output_channels, 1 or 3 */
 	uint32_t values;   /* Normalize: how many of mean and std are given, 1 or the channels;
-			    * Pad: how many of op.fill are */
+			    * Pad: how many of op.fill are; random: how many of random.fill are */
 	float mean[3], std[3];
 	struct image_op
 		op; /* Resize, CenterCrop, Pad: the operation, checked by transform_compile */
+	struct random_op random; /* random: likewise */
+	enum pixel_dtype dtype;  /* ConvertImageDtype */
 };
 
 /* What a data set's samples are before any transform. */
