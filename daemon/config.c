@@ -221,10 +221,26 @@ static int read_also_read(const struct config_file *file, const char *group, str
 	return r;
 }
 
+/* A key that has one value and may be missing. */
+static int read_dataset_key(const struct config_file *file, const char *group, const char *key,
+	struct config *config, struct error_text *error)
+{
+	char where[ESCAPE_MAX + 64], line[ESCAPE_MAX + 16];
+	const struct config_source source = {where, file->directory, false};
+	g_autofree char *value = NULL;
+
+	if (strcmp(key, "path") == 0 || strcmp(key, "also_read") == 0)
+		return 0;
+	value = get_value(file, group, key, error);
+	if (value == NULL)
+		return -EBADMSG;
+	snprintf(where, sizeof(where), "%s: %s", place(file, line_of(file, group, key), line), key);
+	return config_set_dataset(config, key, &source, value, error);
+}
+
 static int read_dataset_group(const struct config_file *file, const char *group,
 	struct config *config, struct error_text *error)
 {
-	static const char *const known[] = {"path", "also_read", NULL};
 	g_auto(GStrv) keys = g_key_file_get_keys(file->keys, group, NULL, NULL);
 	const char *name = group + strlen(DATASET_GROUP);
 	char where[ESCAPE_MAX + 16];
@@ -233,8 +249,9 @@ static int read_dataset_group(const struct config_file *file, const char *group,
 	int r;
 
 	for (size_t i = 0; keys[i] != NULL; i++) {
-		if (!g_strv_contains(known, keys[i]))
-			return unknown_key(file, group, keys[i], known, 2, error);
+		if (!g_strv_contains(config_dataset_keys, keys[i]))
+			return unknown_key(file, group, keys[i], config_dataset_keys,
+				config_dataset_key_count, error);
 	}
 	place(file, line_of(file, group, ""), where);
 	if (!g_key_file_has_key(file->keys, group, "path", NULL))
@@ -243,7 +260,11 @@ static int read_dataset_group(const struct config_file *file, const char *group,
 	if (path == NULL)
 		return -EBADMSG;
 	r = config_add_dataset(config, name, strlen(name), path, &source, error);
-	return r < 0 ? r : read_also_read(file, group, config, error);
+	if (r == 0)
+		r = read_also_read(file, group, config, error);
+	for (size_t i = 0; keys[i] != NULL && r == 0; i++)
+		r = read_dataset_key(file, group, keys[i], config, error);
+	return r;
 }
 
 static int unknown_group(

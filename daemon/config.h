@@ -44,6 +44,8 @@ struct config_dataset {
 	char *path;       /* absolute; need not exist */
 	char **also_read; /* absolute paths of further roots that the workers may read */
 	size_t also_read_count;
+	bool take_hidden, allow_empty;
+	char *classes; /* absolute path of a list of classes, or NULL */
 	bool from_flag;
 };
 

@@ -185,5 +185,12 @@ void config_print(const struct config *config, FILE *out)
 			print_path(dataset->also_read[j], true, out);
 			fputs(j + 1 == dataset->also_read_count ? ";\n" : ";", out);
 		}
+		fputs(dataset->take_hidden ? "hidden = take\n" : "", out);
+		fputs(dataset->allow_empty ? "allow_empty = yes\n" : "", out);
+		if (dataset->classes != NULL) {
+			fputs("classes = ", out);
+			print_path(dataset->classes, false, out);
+			fputc('\n', out);
+		}
 	}
 }

@@ -11,7 +11,7 @@ struct config_source {
 	bool flag;             /* from the command line */
 };
 
-/* Keys of the group [stokerd]; the flag of a key has '-' for '_'. */
+/* Keys of the group [stokerd], up to NULL; the flag of a key has '-' for '_'. */
 extern const char *const config_keys[];
 extern const size_t config_key_count;
 
@@ -23,6 +23,14 @@ int config_set(struct config *config, const char *key, const struct config_sourc
  * is -EINVAL, as are bad names and paths; -ENOMEM. */
 int config_add_dataset(struct config *config, const char *name, size_t name_length,
 	const char *path, const struct config_source *source, struct error_text *error);
+
+/* Keys of the group [dataset NAME], all but "path" and "also_read" with config_set_dataset. */
+extern const char *const config_dataset_keys[];
+extern const size_t config_dataset_key_count;
+
+/* Check and store the value of such a key for the data set added last. -EINVAL, -ENOMEM. */
+int config_set_dataset(struct config *config, const char *key, const struct config_source *source,
+	const char *value, struct error_text *error);
 
 /* Add a root to the data set added last. */
 int config_add_also_read(struct config *config, const char *path,

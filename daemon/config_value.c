@@ -157,8 +157,8 @@ static int set_log_level(struct config *config, const struct config_source *sour
 	return 0;
 }
 
-const char *const config_keys[] = {"socket", "workers", "memory", "sandbox", "log_level"};
-const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
+const char *const config_keys[] = {"socket", "workers", "memory", "sandbox", "log_level", NULL};
+const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]) - 1;
 
 /* In the order of config_keys. */
 static int (*const setters[])(struct config *, const struct config_source *, const char *,
@@ -174,11 +174,39 @@ int config_set(struct config *config, const char *key, const struct config_sourc
 	return error_set(error, -EINVAL, "%s: unknown key", source->where);
 }
 
+static int set_choice(bool *choice, const char *no, const char *yes,
+	const struct config_source *source, const char *value, struct error_text *error)
+{
+	*choice = strcmp(value, yes) == 0;
+	if (*choice || strcmp(value, no) == 0)
+		return 0;
+	return error_set(error, -EINVAL, "%s: '%s' is neither '%s' nor '%s'", source->where,
+		escape(value).text, no, yes);
+}
+
+const char *const config_dataset_keys[] = {
+	"path", "also_read", "hidden", "allow_empty", "classes", NULL};
+const size_t config_dataset_key_count =
+	sizeof(config_dataset_keys) / sizeof(config_dataset_keys[0]) - 1;
+
+int config_set_dataset(struct config *config, const char *key, const struct config_source *source,
+	const char *value, struct error_text *error)
+{
+	struct config_dataset *dataset = &config->datasets[config->dataset_count - 1];
+
+	if (strcmp(key, "hidden") == 0)
+		return set_choice(&dataset->take_hidden, "skip", "take", source, value, error);
+	if (strcmp(key, "allow_empty") == 0)
+		return set_choice(&dataset->allow_empty, "no", "yes", source, value, error);
+	return set_path(&dataset->classes, value, source, error);
+}
+
 static void dataset_finish(struct config_dataset *dataset)
 {
 	for (size_t i = 0; i < dataset->also_read_count; i++)
 		free(dataset->also_read[i]);
 	free(dataset->also_read);
+	free(dataset->classes);
 	free(dataset->path);
 	free(dataset->name);
 	*dataset = (struct config_dataset){.name = NULL};

@@ -191,6 +191,9 @@ static int apply_consume_config(struct server *server, struct config *config)
 		entries[i] = (struct catalog_entry){
 			.name = config->datasets[i].name,
 			.path = config->datasets[i].path,
+			.options = {.take_hidden = config->datasets[i].take_hidden,
+				.allow_empty = config->datasets[i].allow_empty,
+				.classes = config->datasets[i].classes},
 			.also_read = config->datasets[i].also_read,
 			.also_read_count = config->datasets[i].also_read_count,
 		};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/data/dataset.h"
 
+#include "daemon/data/class_list.h"
 #include "daemon/data/entry.h"
 #include "daemon/data/shards.h"
 #include "daemon/data/tar.h"
@@ -69,7 +70,7 @@ static void add_choice(struct survey *survey, const char *name)
 	snprintf(survey->choices[at], NAME_MAX + 1, "%s", name);
 }
 
-static int survey_directory(struct survey *survey, int dir_fd)
+static int survey_directory(struct survey *survey, int dir_fd, bool take_hidden)
 {
 	DIR *stream = entry_stream(dir_fd);
 	struct dirent *entry;
@@ -79,7 +80,8 @@ static int survey_directory(struct survey *survey, int dir_fd)
 		return -errno;
 	while ((entry = entry_next(stream))) {
 		survey->entries++;
-		if (entry_hidden(entry->d_name))
+		if (entry_hidden(entry->d_name) &&
+			!(take_hidden && entry_is_directory(dir_fd, entry)))
 			continue;
 		if (entry_is_directory(dir_fd, entry))
 			snprintf(survey->class, sizeof(survey->class), "%s", entry->d_name);
@@ -143,7 +145,7 @@ static int build_directory(const struct dataset_request *request, int dir_fd,
 {
 	struct survey survey = {.entries = 0};
 	char images[INDEX_PATH_MAX + 1];
-	int r = survey_directory(&survey, dir_fd);
+	int r = survey_directory(&survey, dir_fd, request->options.take_hidden);
 
 	if (r < 0)
 		return error_set(error, DATASET_UNUSABLE, "%s: %s", escape(request->path).text,
@@ -252,15 +254,51 @@ static int build(const struct dataset_request *request, struct index_builder *bu
 		escape(request->path).text);
 }
 
+/* Classes that no sample has: 0 or -ENOMEM. */
+static int count_empty_classes(struct index_builder *builder)
+{
+	struct index_header *header = &builder->header;
+	_cleanup_free_ uint8_t *seen = calloc(header->classes, 1);
+
+	if (!seen)
+		return -ENOMEM;
+	header->empty_classes = header->classes;
+	for (uint64_t i = 0; i < header->samples; i++) {
+		uint8_t *class = &seen[builder->samples[i].label];
+
+		header->empty_classes -= !*class;
+		*class = 1;
+	}
+	return 0;
+}
+
+/* Build and seal the index of a path without slashes at its end. */
+static int build_index(const struct dataset_request *request, struct index_builder *builder,
+	struct dataset_result *result, struct error_text *error)
+{
+	int r = build(request, builder, &result->data_fd, error);
+
+	if (r != 0)
+		return r;
+	r = count_empty_classes(builder);
+	if (r == 0)
+		r = index_builder_seal(builder);
+	if (r < 0)
+		return error_set(error, r, "%s: no room for its index: %s",
+			escape(request->path).text, strerror(-r));
+	result->index_fd = r;
+	return 0;
+}
+
 int dataset_open(const struct dataset_request *request, struct dataset_result *result,
 	struct error_text *error)
 {
 	struct index_builder builder = INDEX_BUILDER_NULL;
 	struct dataset_request trimmed = *request;
+	struct label_set classes = LABEL_SET_NULL;
 	size_t length = strlen(request->path);
 	char path[INDEX_PATH_MAX + 1];
-	_cleanup_fd_ int data_fd = -1;
-	int r;
+	int r = 0;
 
 	*result = (struct dataset_result){.index_fd = -1, .data_fd = -1};
 	if (request->path[0] != '/' || length > INDEX_PATH_MAX)
@@ -272,19 +310,15 @@ int dataset_open(const struct dataset_request *request, struct dataset_result *r
 	memcpy(path, request->path, length);
 	path[length] = '\0';
 	trimmed.path = path;
+	trimmed.class_list = request->options.classes ? &classes : NULL;
 
-	r = build(&trimmed, &builder, &data_fd, error);
-	if (r == 0) {
-		result->index_fd = index_builder_seal(&builder);
-		if (result->index_fd < 0) {
-			r = result->index_fd;
-			result->index_fd = -1;
-			error_set(error, r, "%s: no room for its index: %s", escape(path).text,
-				strerror(-r));
-		}
-	}
+	if (trimmed.class_list)
+		r = class_list_read(&classes, request->options.classes, error);
 	if (r == 0)
-		result->data_fd = steal_fd(&data_fd);
+		r = build_index(&trimmed, &builder, result, error);
+	if (r != 0)
+		result->data_fd = close_fd(result->data_fd);
 	index_builder_finish(&builder);
+	label_set_finish(&classes);
 	return r;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/data/index.h"
+#include "daemon/data/label_set.h"
 #include "daemon/util/error.h"
 #include "daemon/util/escape.h"
 
@@ -27,21 +28,30 @@
  * path file filename image filepath file_name file_path image_path and one of label class target
  * category labels class_name class_id label_id, in any case, names the columns; otherwise the first
  * two columns are path and label, and the first line is a sample. Paths are absolute or start from
- * the manifest's folder. Labels that are all whole numbers are classes as they are and must be 0, 1,
- * ... without a gap; otherwise they are names, numbered in byte order.
+ * the manifest's folder. For labels see daemon/data/label_set.h.
  *
  * Folder: links are followed, each directory is entered once, hidden entries are skipped and counted.
  * A file is a sample by its extension alone, and found bad when it is read.
  *
  * Tar: the members of one WebDataset key (daemon/data/tar_key.h) are a sample: its image is the first
- * there is of jpg jpeg png ppm bmp pgm tif tiff webp, its class the number in its cls. Keys with
+ * there is of jpg jpeg png ppm bmp pgm tif tiff webp, its label the text of its cls. Keys with
  * neither are left out. The members of a key follow each other, each extension occurs once, no shard of
  * a range is missing, and nothing is compressed; else the data set is refused by shard and member.
  */
+struct dataset_options {
+	bool take_hidden; /* folder: hidden entries are classes and samples, as for torchvision */
+	bool allow_empty; /* folder: a class without images keeps its number */
+	/* Absolute path of a list of classes (daemon/data/class_list.h), which then have these names
+	 * and numbers, or NULL. */
+	const char *classes;
+};
+
 struct dataset_request {
-	const char *path;    /* absolute, at most INDEX_PATH_MAX bytes */
-	uint64_t max_memory; /* bytes that unpacked data may take */
-	uint64_t max_pixels; /* of the first sample, from its header */
+	const char *path; /* absolute, at most INDEX_PATH_MAX bytes */
+	struct dataset_options options;
+	const struct label_set *class_list; /* set by dataset_open from the options */
+	uint64_t max_memory;                /* bytes that unpacked data may take */
+	uint64_t max_pixels;                /* of the first sample, from its header */
 	/* Called about every thousand samples with the number found so far; may be NULL. */
 	void (*progress)(uint64_t samples, void *data);
 	void *progress_data;
@@ -61,6 +71,13 @@ enum {
 int dataset_open(const struct dataset_request *request, struct dataset_result *result,
 	struct error_text *error);
 
+/* The options as text for the command line of the index worker, for the caller to free; NULL without
+ * memory. */
+char *dataset_options_dup_text(const struct dataset_options *options);
+
+/* And back: the path is borrowed from the text. False for what is no such text. */
+bool dataset_options_parse(const char *text, struct dataset_options *options);
+
 /* Does the data set at this path consist of files beside it: is it a manifest, or a pattern of shards? */
 bool dataset_reads_folder(const char *path);
 
@@ -70,7 +87,7 @@ bool dataset_reads_folder(const char *path);
 int dataset_folder_build(const struct dataset_request *request, int dir_fd,
 	struct index_builder *builder, struct error_text *error);
 
-/* An IDX images file; labels are found beside it ("images-idx3" -> "labels-idx1"). Unpacks gzip into
+/* An IDX images file; labels are found beside it ("images-idx3", "images-idx4" -> "labels-idx1"). Unpacks gzip into
  * *data_fd (sealed memfd, the caller's also after a failure), else leaves it at -1. Either way offsets
  * are those of the unpacked file, its header included. */
 int dataset_idx_build(const struct dataset_request *request, const char *images_path,

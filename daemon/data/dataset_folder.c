@@ -52,6 +52,13 @@ struct folder_walk {
 	size_t dirs_count, dirs_capacity;
 	struct folder_file *files;
 	size_t files_count, files_capacity;
+	/* The classes that have a directory, in the order of their names. */
+	struct folder_class {
+		size_t name; /* in class_names */
+		int32_t label;
+	} * classes;
+	size_t class_count;
+	char *class_names;
 };
 
 static void walk_finish(struct folder_walk *walk)
@@ -60,6 +67,8 @@ static void walk_finish(struct folder_walk *walk)
 	free(walk->text);
 	free(walk->dirs);
 	free(walk->files);
+	free(walk->classes);
+	free(walk->class_names);
 }
 
 /* Say what went wrong with a directory or file at `path`. */
@@ -149,7 +158,7 @@ static int read_entries(struct folder_walk *walk, int fd, size_t path, bool is_r
 	if (!stream)
 		return -errno;
 	while (r == 0 && (entry = entry_next(stream))) {
-		if (entry_hidden(entry->d_name)) {
+		if (entry_hidden(entry->d_name) && !walk->request->options.take_hidden) {
 			if (walk->builder->header.hidden_skipped < UINT32_MAX)
 				walk->builder->header.hidden_skipped++;
 		} else if (entry_is_directory(fd, entry)) {
@@ -234,7 +243,56 @@ static int walk_class(struct folder_walk *walk, const char *name, int32_t label)
 	return r < 0 ? failed(walk, name, r) : r;
 }
 
-/* List the classes in order, and enter them, so that no link makes one's files another's. */
+/* Enter the directory of a class, so that no link makes one's files another's, and note its label. */
+static int add_class(struct folder_walk *walk, size_t i)
+{
+	const struct label_set *list = walk->request->class_list;
+	const char *name = walk->class_names + walk->classes[i].name;
+	int64_t label = list ? label_set_find(list, name, strlen(name)) : (int64_t)i;
+	struct stat st;
+	int r;
+
+	if (label < 0)
+		return error_set(walk->error, DATASET_UNUSABLE,
+			"%s: this directory is not in the list of classes: add its name there, or "
+			"move it away",
+			dataset_full_name(walk->request, name, strlen(name)).text);
+	walk->classes[i].label = (int32_t)label;
+	if (fstatat(walk->root_fd, name, &st, 0) < 0)
+		return failed(walk, name, -errno);
+	r = inode_set_add(&walk->entered, &st);
+	if (r == 0)
+		return error_set(walk->error, DATASET_UNUSABLE,
+			"%s: is the same directory as another class, or as the data set: remove the link",
+			dataset_full_name(walk->request, name, strlen(name)).text);
+	if (r > 0)
+		r = list ? 0 : index_add_class(walk->builder, name, strlen(name));
+	return r < 0 ? failed(walk, name, r) : 0;
+}
+
+/* The directories at hand become the classes. */
+static int take_classes(struct folder_walk *walk)
+{
+	const struct label_set *list = walk->request->class_list;
+	struct error_text reason;
+	int r = 0;
+
+	walk->classes = calloc(walk->dirs_count + 1, sizeof(*walk->classes));
+	walk->class_names = malloc(walk->text_used);
+	if (!walk->classes || !walk->class_names)
+		return failed(walk, "", -ENOMEM);
+	memcpy(walk->class_names, walk->text, walk->text_used);
+	walk->class_count = walk->dirs_count;
+	for (size_t i = 0; r == 0 && i < walk->class_count; i++) {
+		walk->classes[i].name = walk->dirs[i].path;
+		r = add_class(walk, i);
+	}
+	if (r == 0 && list && label_add_classes(walk->builder, list, 0, &reason) < 0)
+		r = failed(walk, "", -ENOMEM);
+	return r;
+}
+
+/* List the classes in order. */
 static int find_classes(struct folder_walk *walk)
 {
 	struct stat st;
@@ -253,67 +311,50 @@ static int find_classes(struct folder_walk *walk)
 		r = name_sort(walk->dirs, 0, walk->dirs_count, sizeof(*walk->dirs), walk->text);
 	if (r != 0)
 		return r < 0 ? failed(walk, "", r) : r;
-
-	for (size_t i = 0; i < walk->dirs_count; i++) {
-		const char *name = walk->text + walk->dirs[i].path;
-
-		if (fstatat(walk->root_fd, name, &st, 0) < 0)
-			return failed(walk, name, -errno);
-		r = inode_set_add(&walk->entered, &st);
-		if (r == 0)
-			return error_set(walk->error, DATASET_UNUSABLE,
-				"%s: is the same directory as another class, or as the data set: remove the link",
-				dataset_full_name(walk->request, name, strlen(name)).text);
-		if (r > 0)
-			r = index_add_class(walk->builder, name, strlen(name));
-		if (r < 0)
-			return failed(walk, name, r);
-	}
-	return 0;
+	return take_classes(walk);
 }
 
-static int empty_classes(struct folder_walk *walk, const int32_t *empty, uint64_t count)
+static int refuse_empty(struct folder_walk *walk, const size_t *empty, size_t count)
 {
-	const struct index_builder *builder = walk->builder;
 	char names[256] = "";
 	size_t used = 0;
 
-	for (uint64_t i = 0; i < count && i < EMPTY_CLASSES_NAMED; i++) {
-		const struct index_class *class = &builder->classes[empty[i]];
-		struct escaped name = escape_bytes(builder->blob + class->offset, class->length);
+	for (size_t i = 0; i < count && i < EMPTY_CLASSES_NAMED; i++) {
+		struct escaped name = escape(walk->class_names + walk->classes[empty[i]].name);
 
 		used += (size_t)snprintf(
 			names + used, sizeof(names) - used, "%s'%.60s'", i ? ", " : "", name.text);
 	}
 	if (count > EMPTY_CLASSES_NAMED)
-		snprintf(names + used, sizeof(names) - used, " and %" PRIu64 " more",
+		snprintf(names + used, sizeof(names) - used, " and %zu more",
 			count - EMPTY_CLASSES_NAMED);
 	return error_set(walk->error, DATASET_UNUSABLE,
-		"%s: no images in class %s: add some or remove the directory",
+		"%s: no images in class %s: add some, remove the directory, or set the data set's "
+		"allow_empty",
 		escape(walk->request->path).text, names);
 }
 
 static int walk_classes(struct folder_walk *walk)
 {
-	struct index_builder *builder = walk->builder;
-	int32_t empty[EMPTY_CLASSES_NAMED];
-	uint64_t empties = 0;
+	const struct index_header *header = &walk->builder->header;
+	size_t empty[EMPTY_CLASSES_NAMED], empties = 0;
 
-	for (uint32_t i = 0; i < builder->header.classes; i++) {
-		const struct index_class *class = &builder->classes[i];
-		uint64_t before = builder->header.samples;
-		char name[INDEX_CLASS_NAME_MAX + 1];
-		int r;
+	for (size_t i = 0; i < walk->class_count; i++) {
+		const struct folder_class *class = &walk->classes[i];
+		uint64_t before = header->samples;
+		int r = walk_class(walk, walk->class_names + class->name, class->label);
 
-		memcpy(name, builder->blob + class->offset, class->length);
-		name[class->length] = '\0';
-		r = walk_class(walk, name, (int32_t)i);
 		if (r != 0)
 			return r;
-		if (builder->header.samples == before && empties++ < EMPTY_CLASSES_NAMED)
-			empty[empties - 1] = (int32_t)i;
+		if (header->samples == before && empties++ < EMPTY_CLASSES_NAMED)
+			empty[empties - 1] = i;
 	}
-	return empties ? empty_classes(walk, empty, empties) : 0;
+	if (empties > 0 && !walk->request->options.allow_empty)
+		return refuse_empty(walk, empty, empties);
+	if (header->samples == 0)
+		return error_set(walk->error, DATASET_UNUSABLE, "%s: no images in any class",
+			escape(walk->request->path).text);
+	return 0;
 }
 
 int dataset_folder_build(const struct dataset_request *request, int dir_fd,
@@ -330,7 +371,7 @@ int dataset_folder_build(const struct dataset_request *request, int dir_fd,
 
 	builder->header.kind = INDEX_FOLDER;
 	builder->header.channels = 3; /* as ImageFolder's loader, which converts to RGB */
-	if (r == 0 && builder->header.classes == 0)
+	if (r == 0 && walk.class_count == 0)
 		r = error_set(error, DATASET_UNUSABLE,
 			"%s: no class directories: put the images of each class in a directory of its own",
 			escape(request->path).text);

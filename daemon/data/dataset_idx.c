@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/data/dataset.h"
 #include "daemon/data/idx_header.h"
+#include "daemon/data/label_set.h"
 #include "daemon/data/memfd.h"
 #include "daemon/data/order.h"
 #include "daemon/util/ownership.h"
@@ -15,21 +16,39 @@ enum {
 	PROGRESS_STEP = 1000,
 };
 
-static int check_images(const struct dataset_request *request, const struct unpack *file,
-	const struct idx_header *header, struct error_text *error)
-{
-	uint64_t pixels = (uint64_t)header->dims[1] * header->dims[2];
+/* The images file and the labels beside it. */
+struct idx_pair {
+	const struct dataset_request *request;
+	struct unpack images;
+	struct idx_header header; /* of the images */
+	struct idx_shape shape;
+	uint32_t image_bytes;
+	int32_t *labels; /* of each image */
+	int32_t highest;
+};
 
+static int check_images(struct idx_pair *pair, struct error_text *error)
+{
+	const struct dataset_request *request = pair->request;
+	const struct idx_header *header = &pair->header;
+	const char *path = pair->images.path;
+	int r = idx_image_shape(&pair->images, header, &pair->shape, error);
+	uint64_t pixels = (uint64_t)pair->shape.height * pair->shape.width;
+	uint64_t bytes = header->payload / header->dims[0];
+
+	if (r != 0)
+		return r;
 	if (header->dims[0] > ORDER_SAMPLES_MAX)
 		return error_set(error, DATASET_UNUSABLE,
 			"%s: declares %" PRIu32 " images: at most %" PRIu32 " are supported",
-			escape(file->path).text, header->dims[0], (uint32_t)ORDER_SAMPLES_MAX);
-	if (pixels > request->max_pixels || pixels > UINT32_MAX)
+			escape(path).text, header->dims[0], (uint32_t)ORDER_SAMPLES_MAX);
+	if (pixels > request->max_pixels || bytes > UINT32_MAX)
 		return error_set(error, DATASET_UNUSABLE,
 			"%s: declares images of %" PRIu32 "x%" PRIu32
 			" pixels: over the limit of %" PRIu64 " pixels",
-			escape(file->path).text, header->dims[2], header->dims[1],
+			escape(path).text, pair->shape.width, pair->shape.height,
 			request->max_pixels);
+	pair->image_bytes = (uint32_t)bytes;
 	return 0;
 }
 
@@ -97,11 +116,12 @@ static int unpack_images(const struct dataset_request *request, struct unpack *f
 
 /* ---- labels ---- */
 
-/* Where "images-idx3" or "images.idx3" stands in a file name, or NULL. */
+/* Where "images-idx3" or "images.idx4" stands in a file name, or NULL. */
 static const char *find_mark(const char *name)
 {
 	for (const char *at = name; (at = strstr(at, "images")); at++) {
-		if ((at[6] == '-' || at[6] == '.') && strncmp(at + 7, "idx3", 4) == 0)
+		if ((at[6] == '-' || at[6] == '.') && strncmp(at + 7, "idx", 3) == 0 &&
+			(at[10] == '3' || at[10] == '4'))
 			return at;
 	}
 	return NULL;
@@ -113,19 +133,32 @@ bool dataset_idx_is_images(const char *name)
 }
 
 /* Candidate number `i` for the labels of `images`: with the same and the other separator, without and
- * with .gz. False after the last. */
+ * with .gz, and with each ending that tells an element type in place of another. False after the last. */
 static bool labels_path(const char *images, const char *mark, unsigned i, char *path, size_t size)
 {
+	static const char *const types[] = {"-ubyte", "-short", "-int"};
+	enum { TYPES = 3 };
 	const char *rest = mark + strlen("images-idx3");
 	int length = (int)strlen(rest);
 	bool gzip = length >= 3 && strcmp(rest + length - 3, ".gz") == 0;
 	char separator = mark[6], other = separator == '-' ? '.' : '-';
+	unsigned type = i / 4;
 
-	if (i >= 4)
-		return false;
+	if (gzip)
+		length -= 3;
+	if (type > 0) {
+		bool typed = false;
+
+		for (unsigned k = 0; k < TYPES; k++)
+			typed |= (size_t)length == strlen(types[k]) &&
+				 memcmp(rest, types[k], (size_t)length) == 0;
+		if (!typed || type > TYPES)
+			return false;
+		rest = types[type - 1];
+		length = (int)strlen(rest);
+	}
 	snprintf(path, size, "%.*slabels%cidx1%.*s%s", (int)(mark - images), images,
-		i < 2 ? separator : other, gzip ? length - 3 : length, rest,
-		(i % 2 == 1) != gzip ? ".gz" : "");
+		i % 4 < 2 ? separator : other, length, rest, (i % 2 == 1) != gzip ? ".gz" : "");
 	return true;
 }
 
@@ -152,18 +185,64 @@ static int open_labels(struct unpack *labels, const char *images, char *path, si
 		"%s: the labels are missing (.gz or not): put them there", escape(path).text);
 }
 
-/* The labels of `count` images, as many bytes; the caller frees. */
-static int read_labels(
-	const char *images, uint32_t count, uint8_t **values, struct error_text *error)
+static int take_label(struct idx_pair *pair, const struct unpack *file, uint32_t i, int32_t label,
+	struct error_text *error)
 {
-	char path[INDEX_PATH_MAX + 8];
+	if (label < 0 || label > LABEL_NUMBER_MAX)
+		return error_set(error, DATASET_UNUSABLE,
+			"%s: label %" PRIu32 " is %" PRId32 ": classes are numbers from 0 to %d",
+			escape(file->path).text, i, label, LABEL_NUMBER_MAX);
+	pair->labels[i] = label;
+	if (label > pair->highest)
+		pair->highest = label;
+	return 0;
+}
+
+static int32_t label_at(const uint8_t *bytes, uint32_t element)
+{
+	if (element == 1)
+		return bytes[0];
+	if (element == 2)
+		return (int16_t)(bytes[0] << 8 | bytes[1]);
+	return (int32_t)((uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
+			 (uint32_t)bytes[2] << 8 | bytes[3]);
+}
+
+/* The numbers behind the header of a labels file. */
+static int take_labels(struct idx_pair *pair, struct unpack *file, const struct idx_header *header,
+	struct error_text *error)
+{
+	uint32_t element = idx_element_bytes(header), done = 0;
+	uint8_t buffer[16 * 1024];
+
+	while (done < header->dims[0]) {
+		uint64_t left = (uint64_t)(header->dims[0] - done) * element;
+		size_t got;
+		int r = unpack_read(
+			file, buffer, left < sizeof(buffer) ? left : sizeof(buffer), &got, error);
+
+		for (size_t at = 0; r == 0 && at + element <= got; at += element)
+			r = take_label(pair, file, done++, label_at(buffer + at, element), error);
+		if (r != 0)
+			return r;
+		if (got < sizeof(buffer) && got < left)
+			return idx_refuse_size(
+				file, header, (uint64_t)done * element + got % element, error);
+	}
+	return idx_check_end(file, header, error);
+}
+
+/* The label of each image. */
+static int read_labels(struct idx_pair *pair, struct error_text *error)
+{
+	char path[INDEX_PATH_MAX + 16];
 	struct unpack labels = UNPACK_NULL;
 	struct idx_header header;
-	size_t got;
-	int r = open_labels(&labels, images, path, sizeof(path), error);
+	uint32_t count = pair->header.dims[0];
+	int r = open_labels(&labels, pair->images.path, path, sizeof(path), error);
 
 	if (r == 0)
-		r = idx_read_header(&labels, &header, IDX_LABEL_DIMS, error);
+		r = idx_read_header(&labels, &header, IDX_LABELS, error);
 	if (r == 0 && header.dims[0] != count)
 		r = error_set(error, DATASET_UNUSABLE,
 			"%s: has %" PRIu32 " labels for %" PRIu32
@@ -172,78 +251,83 @@ static int read_labels(
 	if (r == 0 && !labels.gzip)
 		r = idx_check_plain_size(&labels, &header, error);
 	if (r == 0) {
-		*values = malloc(count);
-		r = *values ? unpack_read(&labels, *values, count, &got, error)
-			    : error_set(error, -ENOMEM, "%s: %s", escape(path).text,
-				      strerror(ENOMEM));
+		pair->labels = calloc(count, sizeof(*pair->labels));
+		if (!pair->labels)
+			r = error_set(
+				error, -ENOMEM, "%s: %s", escape(path).text, strerror(ENOMEM));
 	}
-	if (r == 0 && got < count)
-		r = idx_refuse_size(&labels, &header, got, error);
 	if (r == 0)
-		r = idx_check_end(&labels, &header, error);
+		r = take_labels(pair, &labels, &header, error);
 	unpack_close(&labels);
 	return r;
 }
 
 /* ---- the index ---- */
 
-static int add_samples(const struct dataset_request *request, struct index_builder *builder,
-	const struct idx_header *header, const uint8_t *labels)
+static int add_samples(
+	const struct idx_pair *pair, struct index_builder *builder, struct error_text *reason)
 {
-	uint32_t image = (uint32_t)(header->payload / header->dims[0]);
-	unsigned classes = 0;
+	const struct dataset_request *request = pair->request;
+	const struct idx_header *header = &pair->header;
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && i < header->dims[0]; i++) {
-		r = index_add_range(
-			builder, header->length + (uint64_t)i * image, image, labels[i]);
-		if (labels[i] >= classes)
-			classes = labels[i] + 1u;
-	}
-	for (unsigned i = 0; r == 0 && i < classes; i++) {
-		char name[16];
-
-		r = index_add_class(builder, name, (size_t)snprintf(name, sizeof(name), "%u", i));
-	}
+	for (uint32_t i = 0; r == 0 && i < header->dims[0]; i++)
+		r = index_add_range(builder, header->length + (uint64_t)i * pair->image_bytes,
+			pair->image_bytes, pair->labels[i]);
+	if (r == 0)
+		r = label_add_classes(builder, request->class_list, pair->highest, reason);
 	if (r == 0 && request->progress)
 		request->progress(header->dims[0], request->progress_data);
 	return r;
 }
 
+static int finish_index(
+	const struct idx_pair *pair, struct index_builder *builder, struct error_text *error)
+{
+	const struct idx_header *header = &pair->header;
+	const char *path = pair->images.path;
+	struct error_text reason;
+	int r;
+
+	builder->header.kind = INDEX_IDX;
+	builder->header.data_in_memfd = pair->images.gzip;
+	builder->header.data_bytes = header->length + header->payload;
+	builder->header.data_mtime_ns = pair->images.gzip ? 0 : pair->images.mtime_ns;
+	builder->header.height = pair->shape.height;
+	builder->header.width = pair->shape.width;
+	builder->header.channels = pair->shape.channels;
+	builder->header.pixels = (header->type == IDX_I16 ? INDEX_PIXELS_16BIT : 0) |
+				 (pair->shape.planar ? INDEX_PIXELS_PLANAR : 0);
+	r = add_samples(pair, builder, &reason);
+	if (r == 0)
+		r = index_set_root(builder, path, strlen(path));
+	if (r == LABEL_SET_BAD)
+		return error_set(error, DATASET_UNUSABLE, "%s: %s", escape(path).text, reason.text);
+	return r < 0 ? error_set(error, r, "%s: %s", escape(path).text, strerror(-r)) : r;
+}
+
 int dataset_idx_build(const struct dataset_request *request, const char *images_path,
 	struct index_builder *builder, int *data_fd, struct error_text *error)
 {
-	_cleanup_free_ uint8_t *labels = NULL;
-	struct unpack file = UNPACK_NULL;
-	struct idx_header header;
-	int r = unpack_open(&file, images_path, error);
+	struct idx_pair pair = {.request = request, .images = UNPACK_NULL};
+	int r = unpack_open(&pair.images, images_path, error);
 
 	if (r == -ENOENT)
 		r = error_set(
 			error, DATASET_UNUSABLE, "%s: does not exist", escape(images_path).text);
 	if (r == 0)
-		r = idx_read_header(&file, &header, IDX_IMAGE_DIMS, error);
+		r = idx_read_header(&pair.images, &pair.header, IDX_IMAGES, error);
 	if (r == 0)
-		r = check_images(request, &file, &header, error);
-	if (r == 0 && !file.gzip)
-		r = idx_check_plain_size(&file, &header, error);
+		r = check_images(&pair, error);
+	if (r == 0 && !pair.images.gzip)
+		r = idx_check_plain_size(&pair.images, &pair.header, error);
 	if (r == 0)
-		r = read_labels(images_path, header.dims[0], &labels, error);
-	if (r == 0 && file.gzip)
-		r = unpack_images(request, &file, &header, data_fd, error);
-	if (r == 0) {
-		builder->header.kind = INDEX_IDX;
-		builder->header.data_in_memfd = file.gzip;
-		builder->header.data_bytes = header.length + header.payload;
-		builder->header.height = header.dims[1];
-		builder->header.width = header.dims[2];
-		builder->header.channels = 1;
-		r = add_samples(request, builder, &header, labels);
-		if (r == 0)
-			r = index_set_root(builder, images_path, strlen(images_path));
-		if (r < 0)
-			error_set(error, r, "%s: %s", escape(images_path).text, strerror(-r));
-	}
-	unpack_close(&file);
+		r = read_labels(&pair, error);
+	if (r == 0 && pair.images.gzip)
+		r = unpack_images(request, &pair.images, &pair.header, data_fd, error);
+	if (r == 0)
+		r = finish_index(&pair, builder, error);
+	unpack_close(&pair.images);
+	free(pair.labels);
 	return r;
 }

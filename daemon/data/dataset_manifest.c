@@ -151,7 +151,7 @@ static int add_sample(struct manifest *manifest)
 	}
 	memcpy(name, label.text, label.length);
 	name[label.length] = '\0';
-	number = label_set_add(&manifest->labels, name, label.length);
+	number = label_set_add(&manifest->labels, name, label.length, csv->line);
 	r = number < 0 ? (int)number
 		       : index_add_path(builder, path.text, path.length, (int32_t)number);
 	if (r < 0)
@@ -186,19 +186,15 @@ static int read_records(struct manifest *manifest)
 /* Turn the labels' numbers of appearance into classes. */
 static int settle_labels(struct manifest *manifest)
 {
-	struct index_builder *builder = manifest->builder;
-	_cleanup_free_ int32_t *numbers = NULL;
 	struct error_text reason;
-	int r = label_set_settle(&manifest->labels, builder, &numbers, &reason);
+	uint64_t line;
+	int r = label_set_settle(&manifest->labels, manifest->request->class_list,
+		manifest->builder, &line, &reason);
 
 	if (r == LABEL_SET_BAD)
-		return error_set(manifest->error, DATASET_UNUSABLE, "%s: %s",
-			escape(manifest->request->path).text, reason.text);
-	if (r < 0)
-		return failed(manifest, r);
-	for (uint64_t i = 0; i < builder->header.samples; i++)
-		builder->samples[i].label = numbers[builder->samples[i].label];
-	return 0;
+		return error_set(manifest->error, DATASET_UNUSABLE, "%s: line %" PRIu64 " %s",
+			escape(manifest->request->path).text, line, reason.text);
+	return r < 0 ? failed(manifest, r) : 0;
 }
 
 /* The manifest's folder becomes the root. */

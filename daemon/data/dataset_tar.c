@@ -18,9 +18,9 @@
 
 enum {
 	PROGRESS_STEP = 1000,
-	CLASS_MAX = 999999, /* highest number in a .cls */
-	CLASS_BYTES = 32,   /* a .cls is a number and perhaps a line end */
-	GROUP_MAX = 1000,   /* members of one key */
+	/* A .cls is a number or a name, with blanks around it. */
+	CLASS_BYTES_MAX = INDEX_CLASS_NAME_MAX + 16,
+	GROUP_MAX = 1000, /* members of one key */
 };
 
 /* The image of a key that has several: the first of these. */
@@ -38,7 +38,7 @@ struct group {
 	unsigned image_rank; /* in image_extensions; of the image below, or the end's */
 	char image[INDEX_PATH_MAX + 1];
 	uint64_t offset, size;
-	int32_t label; /* -1 = none yet */
+	int32_t label; /* number in labels; -1 = none yet */
 };
 
 struct tar_build {
@@ -49,8 +49,8 @@ struct tar_build {
 	const char *shard;
 	struct tar_reader reader;
 	struct label_set keys; /* of this shard */
+	struct label_set labels;
 	struct group group;
-	int32_t highest; /* label */
 };
 
 static int bad_shard(struct tar_build *build, const char *what)
@@ -109,8 +109,6 @@ static int end_group(struct tar_build *build)
 		group->offset, group->size < UINT32_MAX ? (uint32_t)group->size : UINT32_MAX);
 	if (r < 0)
 		return failed(build, r);
-	if (group->label > build->highest)
-		build->highest = group->label;
 	if (builder->header.samples % PROGRESS_STEP == 0 && build->request->progress)
 		build->request->progress(builder->header.samples, build->request->progress_data);
 	return 0;
@@ -135,7 +133,7 @@ static int begin_group(struct tar_build *build, const struct tar_key *key)
 	group->extensions_used = 0;
 	group->image_rank = sizeof(image_extensions) / sizeof(image_extensions[0]) - 1;
 	group->label = -1;
-	number = label_set_add(&build->keys, group->key, key->length);
+	number = label_set_add(&build->keys, group->key, key->length, 0);
 	if (number < 0)
 		return failed(build, (int)number);
 	if ((size_t)number < known)
@@ -167,27 +165,41 @@ static int note_extension(struct tar_build *build, const char *extension)
 	return 0;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static int read_label(struct tar_build *build)
 {
 	const struct tar_reader *reader = &build->reader;
-	char text[CLASS_BYTES], *start = text;
-	size_t length = reader->size < sizeof(text) ? (size_t)reader->size : sizeof(text), got;
+	char text[CLASS_BYTES_MAX + 1], *start = text;
+	size_t length = reader->size < CLASS_BYTES_MAX ? (size_t)reader->size : CLASS_BYTES_MAX,
+	       got;
 	int r = tar_read_at(build->fd, reader->offset, text, length, &got);
+	int64_t number;
 
 	if (r < 0)
 		return failed(build, r);
 	if (got < length)
 		return bad_shard(build, "is cut");
-	while (length > 0 && strchr(" \t\r\n", *start) && *start) {
+	for (; length > 0 && is_blank(*start); length--)
 		start++;
+	while (length > 0 && is_blank(start[length - 1]))
 		length--;
+	start[length] = '\0';
+	for (size_t i = 0; i < length; i++) {
+		if ((unsigned char)start[i] < ' ')
+			length = 0;
 	}
-	while (length > 0 && strchr(" \t\r\n", start[length - 1]) && start[length - 1])
-		length--;
-	build->group.label = label_number(start, length);
-	if (reader->size > sizeof(text) || build->group.label < 0 || build->group.label > CLASS_MAX)
-		return bad_member(
-			build, reader->name, "is no class: a number from 0 to 999999, as text");
+	if (reader->size > CLASS_BYTES_MAX || length == 0 || length > INDEX_CLASS_NAME_MAX)
+		return bad_member(build, reader->name,
+			"is no class: a number or a name, as text of one line");
+	/* The label of the sample that this key will be. */
+	number = label_set_add(&build->labels, start, length, build->builder->header.samples);
+	if (number < 0)
+		return failed(build, (int)number);
+	build->group.label = (int32_t)number;
 	return 0;
 }
 
@@ -300,23 +312,42 @@ static int read_shard(struct tar_build *build, const char *name)
 
 /* ---- the data set ---- */
 
+/* Turn the labels' numbers of appearance into classes. */
+static int settle_labels(struct tar_build *build)
+{
+	struct index_builder *builder = build->builder;
+	struct error_text reason;
+	uint64_t i;
+	int r = label_set_settle(&build->labels, build->request->class_list, builder, &i, &reason);
+	const struct index_source *source;
+	char shard[INDEX_SOURCE_NAME_MAX + 1], member[INDEX_PATH_MAX + 1];
+
+	if (r != LABEL_SET_BAD)
+		return r < 0 ? failed(build, r) : 0;
+	source = &builder->sources[builder->extents[i].source];
+	snprintf(shard, sizeof(shard), "%.*s", (int)source->length,
+		(const char *)builder->blob + source->offset);
+	snprintf(member, sizeof(member), "%.*s", (int)builder->samples[i].length,
+		(const char *)builder->blob + builder->samples[i].offset);
+	build->shard = shard;
+	bad_member(build, member, reason.text);
+	build->shard = "";
+	return DATASET_UNUSABLE;
+}
+
 static int finish_index(struct tar_build *build)
 {
 	struct index_builder *builder = build->builder;
-	int r = 0;
+	int r;
 
 	build->shard = "";
 	if (builder->header.samples == 0)
 		return bad_shard(build,
 			"no samples in the archives: each is an image and a .cls with the same key");
-	for (int32_t i = 0; r == 0 && i <= build->highest; i++) {
-		char name[16];
-
-		r = index_add_class(
-			builder, name, (size_t)snprintf(name, sizeof(name), "%" PRId32, i));
-	}
-	if (r == 0)
-		r = index_set_root(builder, build->request->path, strlen(build->request->path));
+	r = settle_labels(build);
+	if (r != 0)
+		return r;
+	r = index_set_root(builder, build->request->path, strlen(build->request->path));
 	if (r < 0)
 		return failed(build, r);
 	return dataset_probe_size(build->request, build->dir_fd, builder, build->error);
@@ -331,7 +362,10 @@ static int read_shards(struct tar_build *build, const struct shard_list *list)
 	for (size_t i = 0; r == 0 && i < list->count; i++)
 		r = read_shard(build, shard_name(list, i));
 	free(build->group.extensions);
-	return r == 0 ? finish_index(build) : r;
+	if (r == 0)
+		r = finish_index(build);
+	label_set_finish(&build->labels);
+	return r;
 }
 
 int dataset_tar_build(const struct dataset_request *request, int dir_fd, const char *name,

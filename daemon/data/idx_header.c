@@ -6,12 +6,9 @@
 #include "daemon/util/escape.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <string.h>
 
 _Static_assert((int)UNPACK_BAD == (int)DATASET_UNUSABLE, "broken files are passed up as they are");
-
-enum { IDX_U8 = 0x08 };
 
 #define GET_AGAIN "get the file again"
 
@@ -65,48 +62,41 @@ static int refuse_foreign(
 		magic[0], magic[1], magic[2], magic[3]);
 }
 
-static int check_magic(
-	const struct unpack *file, const uint8_t *magic, uint8_t dims, struct error_text *error)
+static int check_magic(const struct unpack *file, const uint8_t *magic, enum idx_role role,
+	struct error_text *error)
 {
-	bool images = dims == IDX_IMAGE_DIMS;
-	const char *type = type_name(magic[2]);
+	bool images = role == IDX_IMAGES;
+	uint8_t number = magic[2], rank = magic[3];
+	const char *type = type_name(number);
 
 	if (!type)
 		return error_set(error, DATASET_UNUSABLE, "%s: unknown IDX element type 0x%02x",
-			escape(file->path).text, magic[2]);
-	if (images && magic[2] == IDX_U8 && magic[3] == IDX_LABEL_DIMS)
+			escape(file->path).text, number);
+	if (images && rank == 1)
 		return refuse(file, "holds labels: name the images file beside it", error);
-	if (magic[2] != IDX_U8)
+	if (number != IDX_U8 && number != IDX_I16 && (images || number != IDX_I32))
 		return error_set(error, DATASET_UNUSABLE,
-			"%s: %s are %s (IDX type 0x%02x): only unsigned bytes (0x08) are supported",
-			escape(file->path).text, images ? "images" : "labels", type, magic[2]);
-	if (magic[3] != dims)
-		return error_set(error, DATASET_UNUSABLE, "%s: has %u dimensions, but %s have %u",
-			escape(file->path).text, magic[3],
-			images ? "images (number x height x width)" : "labels", dims);
+			"%s: %s are %s (IDX type 0x%02x): only %s are supported",
+			escape(file->path).text, images ? "images" : "labels", type, number,
+			images ? "unsigned bytes (0x08) and 16-bit integers (0x0b)"
+			       : "unsigned bytes (0x08), 16-bit (0x0b) and 32-bit integers (0x0c)");
+	if (images ? rank != 3 && rank != 4 : rank != 1)
+		return error_set(error, DATASET_UNUSABLE, "%s: has %u dimensions, but %s have %s",
+			escape(file->path).text, rank, images ? "images" : "labels",
+			images ? "3 (number x height x width) or 4 (with 3 channels)" : "1");
 	return 0;
 }
 
-int idx_read_header(
-	struct unpack *file, struct idx_header *header, uint8_t dims, struct error_text *error)
+uint32_t idx_element_bytes(const struct idx_header *header)
 {
-	size_t got;
-	int r;
+	return header->type == IDX_U8 ? 1 : header->type == IDX_I16 ? 2 : 4;
+}
 
-	header->length = IDX_MAGIC_BYTES + 4u * dims;
-	r = unpack_read(file, header->bytes, header->length, &got, error);
-	if (r != 0)
-		return r;
-	if (got < IDX_MAGIC_BYTES || header->bytes[0] != 0 || header->bytes[1] != 0)
-		return refuse_foreign(file, header->bytes, got, error);
-	r = check_magic(file, header->bytes, dims, error);
-	if (r != 0)
-		return r;
-	if (got < header->length)
-		return refuse(file, "ends inside its IDX header: " GET_AGAIN, error);
-
-	header->payload = 1;
-	for (size_t i = 0; i < dims; i++) {
+static int take_dimensions(
+	const struct unpack *file, struct idx_header *header, struct error_text *error)
+{
+	header->payload = idx_element_bytes(header);
+	for (size_t i = 0; i < header->rank; i++) {
 		header->dims[i] = read_be32(header->bytes + IDX_MAGIC_BYTES + 4 * i);
 		if (header->dims[i] == 0)
 			return refuse(
@@ -116,6 +106,55 @@ int idx_read_header(
 			return refuse(file, "its dimensions overflow: not a real IDX file", error);
 	}
 	return 0;
+}
+
+int idx_read_header(struct unpack *file, struct idx_header *header, enum idx_role role,
+	struct error_text *error)
+{
+	/* As many bytes as every good file has, so that others can be recognised by them. */
+	size_t front = IDX_MAGIC_BYTES + 4u * (role == IDX_IMAGES ? 3 : 1), got, more = 0;
+	int r = unpack_read(file, header->bytes, front, &got, error);
+
+	if (r != 0)
+		return r;
+	if (got < IDX_MAGIC_BYTES || header->bytes[0] != 0 || header->bytes[1] != 0)
+		return refuse_foreign(file, header->bytes, got, error);
+	r = check_magic(file, header->bytes, role, error);
+	if (r != 0)
+		return r;
+	header->type = header->bytes[2];
+	header->rank = header->bytes[3];
+	header->length = IDX_MAGIC_BYTES + 4u * header->rank;
+	if (got == front && header->length > front)
+		r = unpack_read(file, header->bytes + front, header->length - front, &more, error);
+	if (r != 0)
+		return r;
+	if (got + more < header->length)
+		return refuse(file, "ends inside its IDX header: " GET_AGAIN, error);
+	return take_dimensions(file, header, error);
+}
+
+int idx_image_shape(const struct unpack *file, const struct idx_header *header,
+	struct idx_shape *shape, struct error_text *error)
+{
+	const uint32_t *dims = header->dims;
+
+	*shape = (struct idx_shape){.height = dims[1], .width = dims[2], .channels = 1};
+	if (header->rank == 3)
+		return 0;
+	shape->channels = 3;
+	shape->planar = dims[1] == 3;
+	if (shape->planar) {
+		shape->height = dims[2];
+		shape->width = dims[3];
+	}
+	if ((dims[1] == 3) != (dims[3] == 3))
+		return 0;
+	return error_set(error, DATASET_UNUSABLE,
+		"%s: has dimensions %" PRIu32 "x%" PRIu32 "x%" PRIu32 "x%" PRIu32
+		": %s of number x height x width x 3 and number x 3 x height x width",
+		escape(file->path).text, dims[0], dims[1], dims[2], dims[3],
+		dims[1] == 3 ? "cannot tell which" : "neither");
 }
 
 /* ---- sizes ---- */

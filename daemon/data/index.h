@@ -22,7 +22,7 @@
 enum index_kind {
 	/* samples are files below `root`; path = blob[offset .. offset + length) */
 	INDEX_FOLDER = 1,
-	/* samples are bytes of one file or memfd: raw L pixels, height x width */
+	/* samples are bytes of one file or memfd: raw pixels, in the order of enum index_pixels */
 	INDEX_IDX = 2,
 	/* samples are files named by a manifest; path as there, absolute or from `root`, its folder */
 	INDEX_MANIFEST = 3,
@@ -36,6 +36,14 @@ enum {
 	INDEX_CLASS_NAME_MAX = 1024, /* bytes */
 	INDEX_SOURCE_NAME_MAX = 255, /* bytes of an archive's file name */
 	INDEX_SOURCES_MAX = 1000000,
+	INDEX_PIXEL_BYTES_MAX = 6, /* of an IDX file: RGB of 16 bits */
+};
+
+/* How the pixels of an INDEX_IDX sample lie in its bytes: height x width x channels values of a byte,
+ * but for these differences. */
+enum index_pixels {
+	INDEX_PIXELS_16BIT = 1 << 0,  /* values of two bytes, big-endian, unsigned */
+	INDEX_PIXELS_PLANAR = 1 << 1, /* channels x height x width; with 3 channels only */
 };
 
 #define INDEX_MAGIC UINT64_C(0x325844494b4f5453) /* "STOKIDX2" in memory order */
@@ -49,10 +57,13 @@ struct index_header {
 	uint32_t root_length;
 	uint32_t data_in_memfd;  /* IDX: 1 = pixels are in a second sealed memfd (was compressed) */
 	uint64_t data_bytes;     /* IDX: size of that file or memfd, its header included */
+	uint64_t data_mtime_ns;  /* IDX: when that file was last modified; 0 for a memfd */
 	uint32_t width, height;  /* of the first sample: the size that a stream promises */
 	uint32_t channels;       /* 1 (L) or 3 (RGB): what samples are before transforms */
 	uint32_t hidden_skipped; /* hidden entries that were left out */
 	uint32_t sources;        /* archives; 0 but for INDEX_TAR */
+	uint32_t pixels;         /* IDX: enum index_pixels; 0 in all others */
+	uint32_t empty_classes;  /* classes without samples */
 	uint32_t reserved;
 	uint64_t blob_bytes;
 };
@@ -85,6 +96,14 @@ struct index_source {
 	uint64_t mtime_ns; /* when it was last modified */
 };
 
+/* Bytes of each sample of an INDEX_IDX, whose header has been checked. */
+static inline uint64_t index_pixel_bytes(const struct index_header *header)
+{
+	uint64_t pixels = (uint64_t)header->width * header->height;
+
+	return pixels * header->channels * (header->pixels & INDEX_PIXELS_16BIT ? 2 : 1);
+}
+
 /* The modification time as index_source has it. */
 static inline uint64_t index_mtime_ns(const struct stat *st)
 {
@@ -116,8 +135,8 @@ struct index_builder {
 void index_builder_finish(struct index_builder *builder);
 
 /* Append; 0, -ENOMEM, or -EOVERFLOW (more than INT32_MAX classes, 2^32-1 samples or
- * INDEX_SOURCES_MAX sources). Samples, classes and sources count themselves; width, height, channels, hidden_skipped, kind and the data_ fields of the
- * header are the caller's to set. */
+ * INDEX_SOURCES_MAX sources). Samples, classes and sources count themselves; width, height, channels, hidden_skipped, kind, pixels,
+ * empty_classes and the data_ fields of the header are the caller's to set. */
 int index_add_class(struct index_builder *builder, const void *name, size_t length);
 int index_add_path(struct index_builder *builder, const void *path, size_t length, int32_t label);
 int index_add_range(struct index_builder *builder, uint64_t offset, uint32_t length, int32_t label);

@@ -71,6 +71,12 @@ static int check_header(const struct index *index, struct error_text *error)
 		return bad(error, "image size out of range");
 	if (header->channels != 1 && header->channels != 3)
 		return bad(error, "number of channels out of range");
+	if ((header->pixels & ~(uint32_t)(INDEX_PIXELS_16BIT | INDEX_PIXELS_PLANAR)) != 0 ||
+		(header->pixels != 0 && !idx) ||
+		((header->pixels & INDEX_PIXELS_PLANAR) && header->channels != 3))
+		return bad(error, "pixel format out of range");
+	if (header->empty_classes >= header->classes)
+		return bad(error, "number of empty classes out of range");
 	if (header->data_in_memfd > idx || (header->data_bytes != 0 && !idx))
 		return bad(error, "data where none belongs");
 	if (header->root_length == 0 || header->root_length > INDEX_PATH_MAX ||
@@ -160,8 +166,9 @@ static int check_samples(const struct index *index, struct error_text *error)
 	uint64_t pixels = (uint64_t)header->width * header->height, image_bytes;
 	uint64_t room = idx ? header->data_bytes : header->blob_bytes;
 
-	if (!checked_mul(pixels, header->channels, &image_bytes))
+	if (!checked_mul(pixels, INDEX_PIXEL_BYTES_MAX, &image_bytes))
 		return bad(error, "image size out of range");
+	image_bytes = index_pixel_bytes(header);
 	for (uint64_t i = 0; i < header->samples; i++) {
 		const struct index_sample *sample = &index->samples[i];
 		int r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/data/unpack.h"
 
+#include "daemon/data/index.h"
 #include "daemon/util/escape.h"
 #include "daemon/util/ownership.h"
 
@@ -81,6 +82,7 @@ int unpack_open(struct unpack *unpack, const char *path, struct error_text *erro
 	if (!S_ISREG(st.st_mode))
 		return refuse(unpack, "not a regular file", error);
 	unpack->file_bytes = (uint64_t)st.st_size;
+	unpack->mtime_ns = index_mtime_ns(&st);
 
 	r = read_file(unpack, magic, sizeof(magic), &got, error);
 	if (r != 0)

@@ -16,6 +16,7 @@ struct unpack {
 	const char *path; /* borrowed, for errors */
 	int fd;
 	uint64_t file_bytes; /* size of the file as it lies on disk */
+	uint64_t mtime_ns;   /* when it was last modified, as index_mtime_ns() has it */
 	bool gzip;
 	struct unpack_gzip *inflate; /* NULL for a plain file */
 };

@@ -30,6 +30,7 @@ void dataset_unref(struct dataset *dataset)
 	free(dataset->also_read);
 	free(dataset->name);
 	free(dataset->path);
+	free(dataset->options);
 	free(dataset);
 }
 
@@ -145,6 +146,9 @@ static void on_indexed(int index_fd, int data_fd, void *data)
 	if (dataset->index.header->hidden_skipped > 0)
 		log_notice("data set %s: %u hidden entries were left out", dataset->name,
 			dataset->index.header->hidden_skipped);
+	if (dataset->index.header->empty_classes > 0)
+		log_notice("data set %s: %u of %u classes have no samples", dataset->name,
+			dataset->index.header->empty_classes, dataset->index.header->classes);
 	if (dataset->has_failed && dataset->catalog != NULL)
 		dataset->catalog->recovered(dataset->catalog->data);
 	dataset->has_failed = false;
@@ -170,7 +174,7 @@ static void start_indexing(struct dataset *dataset)
 
 	dataset->state = DATASET_STATE_INDEXING;
 	dataset->found = 0;
-	dataset->indexer = indexer_start(catalog->loop, &settings, dataset->path,
+	dataset->indexer = indexer_start(catalog->loop, &settings, dataset->path, dataset->options,
 		catalog->max_memory, &ops, dataset, &error);
 	if (dataset->indexer == NULL)
 		on_failed(error.text, dataset);
@@ -225,7 +229,10 @@ static bool copy_roots(struct dataset *dataset, const struct catalog_entry *entr
 			return false;
 		dataset->also_read_count++;
 	}
-	return true;
+	if (entry->options.classes == NULL)
+		return true;
+	dataset->also_read[dataset->also_read_count] = strdup(entry->options.classes);
+	return dataset->also_read[dataset->also_read_count++] != NULL;
 }
 
 static struct dataset *dataset_create(struct catalog *catalog, const struct catalog_entry *entry)
@@ -239,9 +246,10 @@ static struct dataset *dataset_create(struct catalog *catalog, const struct cata
 	dataset->index_fd = dataset->data_fd = -1;
 	dataset->name = strdup(entry->name);
 	dataset->path = strdup(entry->path);
-	dataset->also_read = calloc(entry->also_read_count + 1, sizeof(*dataset->also_read));
-	if (dataset->name == NULL || dataset->path == NULL || dataset->also_read == NULL ||
-		!copy_roots(dataset, entry)) {
+	dataset->options = dataset_options_dup_text(&entry->options);
+	dataset->also_read = calloc(entry->also_read_count + 2, sizeof(*dataset->also_read));
+	if (dataset->name == NULL || dataset->path == NULL || dataset->options == NULL ||
+		dataset->also_read == NULL || !copy_roots(dataset, entry)) {
 		dataset_unref(dataset);
 		return NULL;
 	}

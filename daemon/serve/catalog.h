@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "daemon/data/dataset.h"
 #include "daemon/data/index.h"
 #include "daemon/serve/bad_samples.h"
 #include "daemon/util/error.h"
@@ -28,6 +29,7 @@ struct dataset {
 	unsigned references;
 	struct catalog *catalog; /* NULL once the catalog has let go of it */
 	char *name, *path;
+	char *options;    /* as dataset_options_dup_text() makes them */
 	char **also_read; /* further roots that its index worker may read */
 	size_t also_read_count;
 	enum dataset_state state;
@@ -66,6 +68,7 @@ struct catalog {
 
 struct catalog_entry {
 	const char *name, *path;
+	struct dataset_options options;
 	char *const *also_read;
 	size_t also_read_count;
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/worker/index_job.h"
 
-#include "daemon/data/dataset.h"
 #include "daemon/image/decode.h"
 #include "daemon/util/ownership.h"
 #include "daemon/worker/job.h"
@@ -30,11 +29,13 @@ static void send_progress(uint64_t samples, void *data)
 	job_send(progress->socket_fd, &result, sizeof(result), NULL, 0);
 }
 
-int index_job_run(int socket_fd, const char *path, uint64_t max_memory)
+int index_job_run(
+	int socket_fd, const char *path, const struct dataset_options *options, uint64_t max_memory)
 {
 	struct progress progress = {.socket_fd = socket_fd};
 	struct dataset_request request = {
 		.path = path,
+		.options = *options,
 		.max_memory = max_memory,
 		.max_pixels = DECODE_MAX_PIXELS,
 		.progress = send_progress,

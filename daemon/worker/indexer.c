@@ -107,8 +107,8 @@ static void on_closed(struct worker_process *process)
 }
 
 struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *settings,
-	const char *path, uint64_t max_memory, const struct indexer_ops *ops, void *data,
-	struct error_text *error)
+	const char *path, const char *options, uint64_t max_memory, const struct indexer_ops *ops,
+	void *data, struct error_text *error)
 {
 	static const struct worker_process_ops process_ops = {
 		.on_readable = on_readable,
@@ -125,7 +125,7 @@ struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *set
 	indexer->data = data;
 	snprintf(memory, sizeof(memory), "%" PRIu64, max_memory);
 
-	const char *const extra[] = {memory, path, NULL};
+	const char *const extra[] = {memory, options, path, NULL};
 
 	if (worker_process_start(
 		    &indexer->process, loop, settings, "index", extra, -1, &process_ops, error) < 0)

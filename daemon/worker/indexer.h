@@ -17,11 +17,11 @@ struct indexer_ops {
 	void (*failed)(const char *why, void *data);
 };
 
-/* Start indexing `path`. One of indexed and failed is called exactly once, later, unless
+/* Start indexing `path`, with the options of dataset_options_dup_text(). One of indexed and failed is called exactly once, later, unless
  * indexer_abandon comes first; then the indexer is gone. NULL with the reason on failure. */
 struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *settings,
-	const char *path, uint64_t max_memory, const struct indexer_ops *ops, void *data,
-	struct error_text *error);
+	const char *path, const char *options, uint64_t max_memory, const struct indexer_ops *ops,
+	void *data, struct error_text *error);
 
 /* Nobody wants the result any more: the process is killed, no callback follows. NULL is fine. */
 void indexer_abandon(struct indexer *indexer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/worker/render.h"
 
+#include "daemon/data/idx_pixels.h"
 #include "daemon/image/decode.h"
 #include "daemon/util/ownership.h"
 
@@ -143,25 +144,56 @@ static int load_file(
 		&(struct decode_limits){.max_pixels = DECODE_MAX_PIXELS}, &renderer->image, why);
 }
 
-/* Raw L pixels of an IDX file, repeated when the plan wants RGB. */
+/* The file may be changed, or another one, since it was indexed: its pixels would be anything's. */
+static int check_raw(const struct view *view, struct error_text *why)
+{
+	const struct index_header *header = view->index.header;
+	struct stat st;
+
+	if (header->data_in_memfd)
+		return 0;
+	if (fstat(view->source_fd, &st) < 0)
+		return bad_errno(why, errno);
+	if (!S_ISREG(st.st_mode))
+		return error_set(
+			why, BAD_UNREADABLE, "is in %s, not a file", file_type(st.st_mode));
+	if ((uint64_t)st.st_size != header->data_bytes ||
+		index_mtime_ns(&st) != header->data_mtime_ns)
+		return error_set(why, BAD_UNREADABLE,
+			"the file has changed since it was indexed: reload stokerd");
+	return 0;
+}
+
+/* Raw pixels of an IDX file. */
 static int load_raw(
 	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
 {
 	const struct index_header *header = view->index.header;
 	const struct index_sample *entry = &view->index.samples[sample];
+	struct image *image = &renderer->image;
+	bool as_it_lies = header->pixels == 0;
+	uint8_t *bytes;
 	ssize_t got;
-	int r;
+	int r = check_raw(view, why);
 
-	if ((uint64_t)header->width * header->height != entry->length)
-		return error_set(why, RENDER_BAD, "has the wrong number of bytes");
-	r = image_resize(&renderer->image, header->width, header->height, 1);
-	if (r < 0)
+	if (r == 0)
+		r = image_resize(image, header->width, header->height, header->channels);
+	if (r == 0 && !as_it_lies)
+		r = renderer_reserve(renderer, entry->length);
+	if (r != 0)
 		return r;
-	got = read_at(view->source_fd, renderer->image.pixels, entry->length, (off_t)entry->offset);
+	bytes = as_it_lies ? image->pixels : renderer->file;
+	got = read_at(view->source_fd, bytes, entry->length, (off_t)entry->offset);
 	if (got < 0)
 		return bad_errno(why, (int)-got);
 	if ((size_t)got != entry->length)
 		return error_set(why, BAD_UNREADABLE, "the file has shrunk since it was indexed");
+	if (!as_it_lies)
+		idx_pixels(header, bytes, false, image->pixels);
+	if (image->channels == 3 && view->plan.decode_channels == 1) {
+		image_rgb_to_l(image->pixels, image->pixels, (size_t)image->width * image->height);
+		image->channels = 1;
+	}
 	return 0;
 }
 

@@ -76,9 +76,9 @@ static int allow_root(int ruleset, const char *root, bool list)
 	return 0;
 }
 
-/* The labels of an IDX file lie beside it, so indexing may look into its directory; and what a
- * manifest or a pattern of shards names lies there, for rendering too. */
-static int allow_parent(int ruleset, const char *root, bool indexing)
+/* The labels of an IDX file lie beside it, so indexing may look into the directory of its data set, the
+ * first root; and what a manifest or a pattern of shards names lies there, for rendering too. */
+static int allow_parent(int ruleset, const char *root, bool indexing, bool first)
 {
 	char parent[PATH_MAX];
 	struct stat st;
@@ -86,7 +86,7 @@ static int allow_parent(int ruleset, const char *root, bool indexing)
 	if (strlen(root) >= sizeof(parent))
 		return 0;
 	if (!dataset_reads_folder(root) &&
-		(!indexing || stat(root, &st) < 0 || !S_ISREG(st.st_mode)))
+		(!indexing || !first || stat(root, &st) < 0 || !S_ISREG(st.st_mode)))
 		return 0;
 	strcpy(parent, root);
 	return allow_root(ruleset, dirname(parent), indexing);
@@ -111,7 +111,7 @@ static int enter_landlock(const struct sandbox_request *request)
 	for (size_t i = 0; i < request->root_count; i++) {
 		r = allow_root(ruleset, request->roots[i], request->indexing);
 		if (r == 0)
-			r = allow_parent(ruleset, request->roots[i], request->indexing);
+			r = allow_parent(ruleset, request->roots[i], request->indexing, i == 0);
 		if (r < 0)
 			return r;
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/data/dataset.h"
 #include "daemon/util/log.h"
 #include "daemon/util/ownership.h"
 #include "daemon/util/sanitized.h"
@@ -21,9 +22,10 @@
  * stoker-worker is started by stokerd only:
  *
  *   stoker-worker render SANDBOX ROOT...              socket on fd 3, struct worker_page on fd 4
- *   stoker-worker index  SANDBOX MAX_MEMORY PATH ROOT...  socket on fd 3
+ *   stoker-worker index  SANDBOX MAX_MEMORY OPTIONS PATH ROOT...  socket on fd 3
  *
- * SANDBOX is "require" or "auto". Data sets may be read below the ROOTs.
+ * SANDBOX is "require" or "auto". OPTIONS are those of dataset_options_dup_text(). Data
+ * sets may be read below PATH and the ROOTs.
  */
 
 /* Private memory of a worker: the largest picture that is allowed, as RGB, its file, and room. Shared
@@ -108,19 +110,21 @@ static int sandbox(const char *mode, char **roots, bool indexing, uint32_t *acti
 int main(int argc, char **argv)
 {
 	bool indexing = argc >= 2 && strcmp(argv[1], "index") == 0;
+	struct dataset_options options;
 	uint32_t active = 0;
 	int r;
 
 	log_open("stoker-worker", LOG_LEVEL_INFO);
-	if (argc < (indexing ? 5 : 3) || fcntl(JOB_SOCKET_FD, F_GETFD) < 0) {
+	if (argc < (indexing ? 6 : 3) || (indexing && !dataset_options_parse(argv[4], &options)) ||
+		fcntl(JOB_SOCKET_FD, F_GETFD) < 0) {
 		fprintf(stderr, "stoker-worker is started by stokerd, not by hand\n");
 		return WORKER_EXIT_FAILED;
 	}
 	settle_in(indexing ? JOB_SOCKET_FD + 1 : JOB_PAGE_FD + 1);
 	if (indexing) {
-		if (sandbox(argv[2], argv + 4, true, &active) < 0)
+		if (sandbox(argv[2], argv + 5, true, &active) < 0)
 			return WORKER_EXIT_SANDBOX;
-		r = index_job_run(JOB_SOCKET_FD, argv[4], strtoull(argv[3], NULL, 10));
+		r = index_job_run(JOB_SOCKET_FD, argv[5], &options, strtoull(argv[3], NULL, 10));
 	} else {
 		struct render_loop loop = RENDER_LOOP_NULL;
 

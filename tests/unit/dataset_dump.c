@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dataset_dump PATH [MAX_MEMORY]: what dataset_open makes of a path, for tests that compare it with
- * other readers.
+ * dataset_dump PATH [MAX_MEMORY [OPTIONS]]: what dataset_open makes of a path, for tests that compare it with
+ * other readers. OPTIONS are those of dataset_options_dup_text().
  *
- *   kind K / samples N / classes N / size WxHxC / hidden N / fingerprint X, one a line, then
+ *   kind K / samples N / classes N / empty N / size WxHxC / pixels N / hidden N / fingerprint X, one a
+ *   line, then
  *   class NAME for each class, then
  *   sample LABEL NAME for each sample: its path below the root, or offset+length of an IDX sample;
  *   in archives sample LABEL ARCHIVE OFFSET+LENGTH NAME
@@ -31,6 +32,7 @@ static void print_table(const struct index *index)
 
 	printf("kind %s\n", index_kind_name(header->kind));
 	printf("samples %" PRIu64 "\nclasses %" PRIu32 "\n", header->samples, header->classes);
+	printf("empty %" PRIu32 "\npixels %" PRIu32 "\n", header->empty_classes, header->pixels);
 	printf("size %" PRIu32 "x%" PRIu32 "x%" PRIu32 "\n", header->width, header->height,
 		header->channels);
 	printf("hidden %" PRIu32 "\n", header->hidden_skipped);
@@ -63,11 +65,15 @@ int main(int argc, char **argv)
 		.max_memory = argc > 2 ? strtoull(argv[2], NULL, 10) : UINT64_C(1) << 30,
 		.max_pixels = UINT64_C(178956970),
 	};
+	bool usage = !dataset_options_parse(argc > 3 ? argv[3] : "", &request.options);
 	struct dataset_result result;
 	struct error_text error = {""};
 	struct index index;
-	int r = dataset_open(&request, &result, &error);
+	int r;
 
+	if (usage)
+		return 3;
+	r = dataset_open(&request, &result, &error);
 	if (r != 0) {
 		fprintf(stderr, "%s\n", error.text);
 		return 1;

@@ -136,6 +136,9 @@ static void test_file(void **state)
 					    "path = images/train\n"
 					    "also_read = /mnt/a; sub/b ;/mnt/semi\\;colon\n"
 					    "[dataset val]\n"
+					    "hidden = take\n"
+					    "classes = classes.txt\n"
+					    "allow_empty = yes\n"
 					    "path = /data/a b;c\n"),
 		0);
 	assert_string_equal(config.config_path, config_path);
@@ -152,7 +155,14 @@ static void test_file(void **state)
 	snprintf(expected, sizeof(expected), "%s/sub/b", directory);
 	assert_string_equal(config.datasets[0].also_read[1], expected);
 	assert_string_equal(config.datasets[0].also_read[2], "/mnt/semi;colon");
+	assert_false(config.datasets[0].take_hidden);
+	assert_false(config.datasets[0].allow_empty);
+	assert_null(config.datasets[0].classes);
 	assert_string_equal(config.datasets[1].path, "/data/a b;c");
+	assert_true(config.datasets[1].take_hidden);
+	assert_true(config.datasets[1].allow_empty);
+	snprintf(expected, sizeof(expected), "%s/classes.txt", directory);
+	assert_string_equal(config.datasets[1].classes, expected);
 	config_finish(&config);
 }
 
@@ -272,6 +282,13 @@ static void test_wrong_file(void **state)
 	assert_file_refused("[stokerd]\nmemory = 4 # GiB\n", ":2: memory: '4 # GiB' is not a size");
 	assert_file_refused("[stokerd]\nsocket = \\q\n", ":2: 'socket' in [stokerd]");
 	assert_file_refused("[dataset a]\npath = /x\nalso_read = /a;\\q;\n", ":3: also_read: ");
+	assert_file_refused("[dataset a]\npath = /x\nhidden = yes\n",
+		":3: hidden: 'yes' is neither 'skip' nor 'take'");
+	assert_file_refused("[dataset a]\nallow_empty = true\npath = /x\n",
+		":2: allow_empty: 'true' is neither 'no' nor 'yes'");
+	assert_file_refused(
+		"[dataset a]\npath = /x\nclasses =\n", ":3: classes: the path is empty");
+	assert_file_refused("[dataset a]\npath = /x\nclass = /y\n", "did you mean 'classes'?");
 	assert_file_refused("[dataset a]\npath = /\xff\n", "not UTF-8");
 }
 
@@ -294,9 +311,9 @@ static void test_print_is_a_config_file(void **state)
 	struct config config;
 
 	(void)state;
-	assert_int_equal(
-		load_file(&config, "[stokerd]\nworkers = 0\nmemory = 3M\n[dataset a]\n"
-				   "path = /with\\\\back;semi\\s\nalso_read = /x\\;y;/z\n"),
+	assert_int_equal(load_file(&config, "[stokerd]\nworkers = 0\nmemory = 3M\n[dataset a]\n"
+					    "path = /with\\\\back;semi\\s\nalso_read = /x\\;y;/z\n"
+					    "hidden = take\nallow_empty = yes\nclasses = /c;\\s\n"),
 		0);
 	for (int i = 0; i < 2; i++) {
 		FILE *out = fmemopen(text[i], sizeof(text[i]), "w");
@@ -309,6 +326,7 @@ static void test_print_is_a_config_file(void **state)
 	}
 	config_finish(&config);
 	assert_non_null(strstr(text[0], "path = /with\\\\back;semi\\s\n"));
+	assert_non_null(strstr(text[0], "hidden = take\nallow_empty = yes\nclasses = /c;\\s\n"));
 	assert_string_equal(text[0], text[1]);
 }
 

@@ -320,6 +320,8 @@ static void test_header(void **state)
 	BENT(header_of(&bent)->height, 0, "size");
 	BENT(header_of(&bent)->channels, 0, "channels");
 	BENT(header_of(&bent)->channels, 2, "channels");
+	BENT(header_of(&bent)->pixels, INDEX_PIXELS_16BIT, "pixel format");
+	BENT(header_of(&bent)->empty_classes, 2, "empty classes");
 	BENT(header_of(&bent)->data_in_memfd, 1, "data");
 	BENT(header_of(&bent)->data_bytes, 1, "data");
 	BENT(header_of(&bent)->root_length, 0, "root");
@@ -351,6 +353,10 @@ static void test_idx_fields(void **state)
 	BENT(header_of(&bent)->data_bytes, 39, "range");
 	BENT(header_of(&bent)->data_bytes, 0, "range");
 	BENT(header_of(&bent)->channels, 3, "image");
+	BENT(header_of(&bent)->pixels, INDEX_PIXELS_16BIT, "image");
+	BENT(header_of(&bent)->pixels, INDEX_PIXELS_PLANAR, "pixel format");
+	BENT(header_of(&bent)->pixels, 4, "pixel format");
+	BENT(header_of(&bent)->pixels, UINT32_MAX, "pixel format");
 	BENT(header_of(&bent)->width, 5, "image");
 	BENT(header_of(&bent)->width, UINT32_MAX, "image");
 	BENT(samples_of(&bent)[1].offset, 29, "range");

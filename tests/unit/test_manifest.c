@@ -101,11 +101,19 @@ static void test_labels(void **state)
 	assert_memory_equal(index.blob + index.classes[1].offset, "1", 1);
 	index_unmap(&index);
 
-	assert_broken(tree, "a.png,1\na.png,2\n", "0 does not occur");
-	assert_broken(tree, "a.png,0\na.png,2147483646\n", "1 does not occur");
-	assert_broken(tree, "a.png,0\na.png,-1\n", "'-1' is no class");
-	assert_broken(tree, "a.png,0.0\na.png,1.0\n", "'0.0' is no class");
-	assert_broken(tree, "a.png,99999999999999999999\n", "is no class");
+	/* Numbers are classes as they are, whichever of them occur. */
+	assert_manifest(tree, "a.png,3\na.png,1\n", "3:a.png 1:a.png ");
+	assert_int_equal(tree_open(tree, "m.csv", &index, NULL, &error), 0);
+	assert_int_equal(index.header->classes, 4);
+	assert_int_equal(index.header->empty_classes, 2);
+	assert_memory_equal(index.blob + index.classes[2].offset, "2", 1);
+	index_unmap(&index);
+	assert_manifest(tree, "a.png,0\na.png,999999\n", "0:a.png 999999:a.png ");
+
+	assert_broken(tree, "a.png,0\n\na.png,1000000\n", "line 3 has the label '1000000', which");
+	assert_broken(tree, "a.png,0\na.png,-1\n", "line 2 has the label '-1', which is no class");
+	assert_broken(tree, "a.png,0.0\na.png,1.0\n", "line 1 has the label '0.0', which is no");
+	assert_broken(tree, "a.png,99999999999999999999\n", "which is no class");
 }
 
 /* More labels than the table of them starts with. */

@@ -237,14 +237,56 @@ static void test_broken_keys(void **state)
 	add_class(archive, "0.cls", "0");
 	assert_broken(tree, archive, "x.tar:0", "no image");
 
-	static const char *const classes[] = {"", "one", "-1", "1.0", "1000000", "0 1",
-		"00000000000000000000000000000000000000000"};
+	static const char *const classes[] = {"", " \n", "cat\ndog", "\x80\x04K\x03."};
+	char long_name[1025 + 1] = {0};
 
 	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
 		archive = new_archive();
 		add_sample(archive, "0", classes[i]);
 		assert_broken(tree, archive, "x.tar:0.cls", "is no class");
 	}
+	archive = new_archive();
+	add_sample(archive, "0", memset(long_name, 'x', sizeof(long_name) - 1));
+	assert_broken(tree, archive, "x.tar:0.cls", "is no class");
+
+	static const char *const numbers[] = {"-1", "1.0", "1000000"};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		archive = new_archive();
+		add_sample(archive, "0", "0");
+		add_sample(archive, "1", numbers[i]);
+		assert_broken(tree, archive, "x.tar:1.png: has the label", "which is no class");
+	}
+}
+
+/* A .cls is text: a number, or a name. */
+static void test_labels(void **state)
+{
+	const struct tree *tree = tree_of(state);
+	struct archive *archive = new_archive();
+	struct error_text error;
+	struct index index;
+
+	add_sample(archive, "0", "00000000000000000000000000000000000000000");
+	add_sample(archive, "1", "999999\r\n");
+	save(tree, "x.tar", archive);
+	assert_samples(tree, "x.tar", "0:x.tar:0.png@512 999999:x.tar:1.png@2560 ");
+	archive = new_archive();
+	add_sample(archive, "0", "great white shark\n");
+	add_sample(archive, "1", " 7");
+	add_sample(archive, "2", "\xc3\xa4");
+	add_sample(archive, "3", "Zebra");
+	save(tree, "x-0.tar", archive);
+	archive = new_archive();
+	add_sample(archive, "4", "7");
+	save(tree, "x-1.tar", archive);
+	assert_samples(tree, "x-{0..1}.tar",
+		"2:x-0.tar:0.png@512 0:x-0.tar:1.png@2560 3:x-0.tar:2.png@4608 "
+		"1:x-0.tar:3.png@6656 0:x-1.tar:4.png@512 ");
+	assert_int_equal(tree_open(tree, "x-{0..1}.tar", &index, NULL, &error), 0);
+	assert_int_equal(index.header->classes, 4);
+	assert_memory_equal(index.blob + index.classes[2].offset, "great white shark", 17);
+	index_unmap(&index);
 }
 
 static void test_broken_archives(void **state)
@@ -408,6 +450,7 @@ int main(void)
 		tree_test(test_first_image_counts),
 		tree_test(test_dialects),
 		tree_test(test_broken_keys),
+		tree_test(test_labels),
 		tree_test(test_broken_archives),
 		tree_test(test_compressed),
 		tree_test(test_shards),

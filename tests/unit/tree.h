@@ -105,12 +105,14 @@ static inline void tree_png(
 
 /* dataset_open of "ROOT/NAME" (NAME may be "") and index_map, with the pixels' descriptor where there
  * is one and somebody asks for it. */
-static inline int tree_open(const struct tree *tree, const char *name, struct index *index,
-	int *data_fd, struct error_text *error)
+static inline int tree_open_with(const struct tree *tree, const char *name,
+	const struct dataset_options *options, struct index *index, int *data_fd,
+	struct error_text *error)
 {
 	char path[256];
 	struct dataset_request request = {
 		.path = path,
+		.options = *options,
 		.max_memory = 1 << 20,
 		.max_pixels = 1 << 20,
 	};
@@ -133,6 +135,14 @@ static inline int tree_open(const struct tree *tree, const char *name, struct in
 	else
 		close_fd(result.data_fd);
 	return 0;
+}
+
+static inline int tree_open(const struct tree *tree, const char *name, struct index *index,
+	int *data_fd, struct error_text *error)
+{
+	const struct dataset_options none = {.classes = NULL};
+
+	return tree_open_with(tree, name, &none, index, data_fd, error);
 }
 
 /* "ROOT/NAME" is refused in one line that has each of the words (up to NULL) in it. */
