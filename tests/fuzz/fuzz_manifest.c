@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a manifest: samples with classes, or one line that says why not. No file is opened:
  * the folder that the manifest says it lies in is not there. */
+#include "daemon/data/class_list.h"
 #include "daemon/data/csv.h"
 #include "daemon/data/dataset.h"
 #include "daemon/data/memfd.h"
@@ -8,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,9 +38,28 @@ static void check_records(int fd, char separator)
 	csv_finish(&csv);
 }
 
-static void check_manifest(int fd, const char *path)
+/* The same bytes as a list of classes: names that are there once, or one line that says why not. */
+static int check_list(int fd, struct label_set *list)
 {
-	struct dataset_request request = {.path = path, .max_pixels = 1 << 20};
+	struct error_text error = {""};
+	char path[32];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = class_list_read(list, path, &error);
+	assert(r == 0 || (r == DATASET_UNUSABLE && !strchr(error.text, '\n')));
+	for (size_t i = 0; r == 0 && i < list->count; i++) {
+		const char *name = list->text + list->entries[i].name;
+
+		assert(name[0] != '\0' && strlen(name) <= INDEX_CLASS_NAME_MAX);
+		assert(label_set_find(list, name, strlen(name)) == (int64_t)i);
+	}
+	return r;
+}
+
+static void check_manifest(int fd, const char *path, const struct label_set *list)
+{
+	struct dataset_request request = {.path = path, .class_list = list, .max_pixels = 1 << 20};
 	struct index_builder builder = INDEX_BUILDER_NULL;
 	struct error_text error = {""};
 	int r;
@@ -62,10 +83,14 @@ static void check_manifest(int fd, const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_fd_ int fd = memfd_new("fuzz");
+	struct label_set list = LABEL_SET_NULL;
 
 	assert(fd >= 0 && memfd_append(fd, data, size) == 0);
 	check_records(fd, ',');
-	check_manifest(fd, "/nonexistent/stoker/m.csv");
-	check_manifest(fd, "/nonexistent/stoker/m.tsv");
+	check_manifest(fd, "/nonexistent/stoker/m.csv", NULL);
+	check_manifest(fd, "/nonexistent/stoker/m.tsv", NULL);
+	if (check_list(fd, &list) == 0)
+		check_manifest(fd, "/nonexistent/stoker/m.csv", &list);
+	label_set_finish(&list);
 	return 0;
 }
