@@ -39,6 +39,14 @@ static int bad_errno(struct error_text *why, int error)
 	return error_set(why, BAD_UNREADABLE, "cannot be read: %s", strerror(error));
 }
 
+/* The data set itself is not there any more, or another one: workers may read the old one only. */
+static int bad_source(const struct view *view, struct error_text *why)
+{
+	return error_set(why, BAD_UNREADABLE,
+		"its data set cannot be opened: %s (if that has been replaced, reload stokerd)",
+		strerror(view->source_errno));
+}
+
 static const char *file_type(mode_t mode)
 {
 	return S_ISDIR(mode)    ? "a directory"
@@ -56,10 +64,12 @@ static const struct index_source *source_of(const struct index *index, uint64_t 
 }
 
 /* Open the file that holds a sample: its own, or its archive. One at a time, so that the number of
- * archives does not matter. O_NONBLOCK: a FIFO must not stop the worker. */
+ * archives does not matter. O_NONBLOCK: a FIFO must not stop the worker. -EISDIR also where the sandbox
+ * does not let directories be opened. */
 static int open_sample(const struct view *view, uint64_t sample)
 {
 	char path[PATH_MAX];
+	struct stat st;
 	const struct index_source *source = source_of(&view->index, sample);
 	uint32_t length;
 	const uint8_t *bytes = index_path(&view->index, sample, &length);
@@ -72,7 +82,11 @@ static int open_sample(const struct view *view, uint64_t sample)
 	memcpy(path, bytes, length);
 	path[length] = '\0';
 	fd = openat(view->source_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd >= 0)
+		return fd;
+	if (errno == EACCES && fstatat(view->source_fd, path, &st, 0) == 0 && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return -errno;
 }
 
 /* Read up to `bytes` at `offset`; a file may have shrunk since it was measured. */
@@ -129,6 +143,8 @@ static int load_file(
 	ssize_t got;
 	int r;
 
+	if (fd == -EISDIR)
+		return error_set(why, BAD_UNREADABLE, "is a directory, not a file");
 	if (fd < 0)
 		return bad_errno(why, -fd);
 	r = find_extent(view, sample, fd, &offset, &length, why);
@@ -205,7 +221,7 @@ int render_row(struct renderer *renderer, const struct view *view, uint32_t slot
 	int r;
 
 	if (view->source_fd < 0)
-		return bad_errno(why, view->source_errno);
+		return bad_source(view, why);
 	if (view->index.header->kind == INDEX_IDX)
 		r = load_raw(renderer, view, sample, why);
 	else

@@ -126,6 +126,14 @@ def idx_bytes(array):
     return struct.pack(f'>HBB{array.ndim}I', 0, 8, array.ndim, *array.shape) + array.tobytes()
 
 
+def idx_typed(array):
+    """The same of the array's own type: u8, 16 bits (signed or not) or i32."""
+    array = np.asarray(array)
+    code = {'u1': 0x08, 'u2': 0x0b, 'i2': 0x0b, 'i4': 0x0c}[array.dtype.str[1:]]
+    return (struct.pack(f'>HBB{array.ndim}I', 0, code, array.ndim, *array.shape)
+            + array.astype(array.dtype.newbyteorder('>')).tobytes())
+
+
 def write_idx(root, images, labels, prefix='train', compress=False):
     """The pair of files that MNIST comes as; returns the images file."""
     os.makedirs(root, exist_ok=True)

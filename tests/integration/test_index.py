@@ -23,9 +23,10 @@ def unescape(text):
     return re.sub(rb'\\x([0-9a-f]{2})', lambda m: bytes.fromhex(m[1].decode()), text)
 
 
-def dump(path):
+def dump(path, options=''):
     """What dataset_open makes of a path: (facts, class names, [(label, name)])."""
-    run = subprocess.run([BUILD / 'tests/unit/dataset_dump', path], capture_output=True)
+    run = subprocess.run([BUILD / 'tests/unit/dataset_dump', path, str(1 << 30), options],
+                         capture_output=True)
     assert run.returncode == 0, run.stderr.decode()
     facts, classes, samples = {}, [], []
     for line in run.stdout.splitlines():
@@ -76,12 +77,49 @@ def test_folder_as_torchvision(tmp_path, name):
     compare(datasets, tmp_path)
 
 
-def compare(datasets, root):
+def compare(datasets, root, options=''):
     theirs = datasets.ImageFolder(root)
-    facts, classes, samples = dump(root)
+    facts, classes, samples = dump(root, options)
     assert facts['kind'] == 'folder' and facts['size'] == '1x1x3' and facts['hidden'] == '0'
     assert classes == [os.fsencode(c) for c in theirs.classes]
     assert samples == [(label, os.path.relpath(os.fsencode(path), os.fsencode(root)))
+                       for path, label in theirs.samples]
+
+
+HIDDEN = [
+    'dog/1.png', 'dog/._1.png', 'dog/.2.jpg', 'dog/.png', 'dog/.DS_Store', 'dog/.cache/3.png',
+    'dog/.cache/.deep/4.png', '.ipynb_checkpoints/1-checkpoint.png', '__MACOSX/dog/._1.png',
+    '.hidden.png/5.png', '..odd/6.png', 'zebra/1.png', '.top.png', '.DS_Store']
+
+
+def test_hidden_entries_as_torchvision(tmp_path):
+    """hidden = take: torchvision's exact set; by default none of it, but counted."""
+    datasets = pytest.importorskip('torchvision.datasets', reason='torchvision is not installed')
+    make_tree(tmp_path, HIDDEN)
+    compare(datasets, tmp_path, 'take_hidden,')
+    facts, classes, samples = dump(tmp_path)
+    assert classes == [b'dog', b'zebra'] and facts['hidden'] == '11'
+    assert samples == [(0, b'dog/1.png'), (1, b'zebra/1.png')]
+    for name in TREES:
+        make_tree(tmp_path / name.replace(' ', ''), TREES[name])
+        compare(datasets, tmp_path / name.replace(' ', ''), 'take_hidden,')
+
+
+def test_classes_as_torchvision(tmp_path):
+    """A subset with a list of all classes has the labels of an ImageFolder that is told the same."""
+    datasets = pytest.importorskip('torchvision.datasets', reason='torchvision is not installed')
+    names = ['wolf', 'ant', 'bee', 'cat']
+    (tmp_path / 'names.txt').write_text(''.join(f'{name}\r\n' for name in names))
+    make_tree(tmp_path / 'data', ['bee/1.png', 'wolf/2.png', 'bee/deep/3.png', 'cat/1.png'])
+
+    class Listed(datasets.ImageFolder):
+        def find_classes(self, directory):
+            return names, {name: names.index(name) for name in ('bee', 'cat', 'wolf')}
+
+    theirs = Listed(tmp_path / 'data')
+    facts, classes, samples = dump(tmp_path / 'data', f'classes={tmp_path}/names.txt')
+    assert [os.fsdecode(c) for c in classes] == theirs.classes and facts['empty'] == '1'
+    assert samples == [(label, os.path.relpath(os.fsencode(path), os.fsencode(tmp_path / 'data')))
                        for path, label in theirs.samples]
 
 
