@@ -14,7 +14,7 @@ static const char help[] =
 	"Usage: stoker convert SRC DEST [--json]\n"
 	"\n"
 	"Write the data set at SRC - an IDX images file (.gz or not), class folders, a manifest (.csv,\n"
-	".tsv) or tar archives - as PNG files: DEST/LABEL/ID.png, grey from IDX, RGB from all others. An\n"
+	".tsv) or tar archives - as PNG files: DEST/LABEL/ID.png, RGB but for grey IDX files. An\n"
 	"ID is the index of the sample in SRC. DEST appears when it is complete; it must not exist yet,\n"
 	"or be empty.\n"
 	"\n"
@@ -75,23 +75,32 @@ static int receive(const struct cli *cli, struct stoker *stoker, struct stoker_s
 	return w == 0 ? CLI_OK : explain_destination(cli, destination, w);
 }
 
-static void summarise(const struct cli *cli, const char *source, const char *destination,
+static void summarise(const struct cli *cli, const char *source, const struct png_tree *tree,
 	const struct stoker_info *info, double seconds)
 {
 	struct json json = {.out = stdout};
+	uint32_t empty = 0;
+
+	for (uint32_t i = 0; i < tree->classes; i++)
+		empty += !tree->made[i];
 
 	if (!cli->json) {
-		printf("%s: %" PRIu64 " PNG files of %ux%u %s in %u classes, in %s\n", destination,
-			info->dataset_samples, info->shape[1], info->shape[0],
+		printf("%s: %" PRIu64 " PNG files of %ux%u %s in %u classes, in %s\n",
+			tree->destination, info->dataset_samples, info->shape[1], info->shape[0],
 			info->shape[2] == 1 ? "grey" : "RGB", info->classes,
 			format_seconds(seconds).text);
+		if (empty > 0)
+			printf("%u of the classes have no images: a loader of class folders will number "
+			       "the others anew\n",
+				empty);
 		return;
 	}
 	json_open(&json, NULL, '{');
 	json_text(&json, "source", source);
-	json_text(&json, "destination", destination);
+	json_text(&json, "destination", tree->destination);
 	json_number(&json, "images", info->dataset_samples);
 	json_number(&json, "classes", info->classes);
+	json_number(&json, "empty_classes", empty);
 	json_number(&json, "width", info->shape[1]);
 	json_number(&json, "height", info->shape[0]);
 	json_number(&json, "channels", info->shape[2]);
@@ -126,7 +135,7 @@ static int convert(struct cli *cli, const char *source, const char *destination)
 	if (r == CLI_OK)
 		r = receive(cli, stoker, stream, &tree, destination);
 	if (r == CLI_OK)
-		summarise(cli, source, destination, stoker_stream_info(stream), cli_now() - begin);
+		summarise(cli, source, &tree, stoker_stream_info(stream), cli_now() - begin);
 	stoker_destroy(stoker);
 	private_daemon_finish(&daemon);
 	png_tree_finish(&tree);

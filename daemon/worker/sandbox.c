@@ -76,17 +76,23 @@ static int allow_root(int ruleset, const char *root, bool list)
 	return 0;
 }
 
-/* The labels of an IDX file lie beside it, so indexing may look into the directory of its data set, the
- * first root; and what a manifest or a pattern of shards names lies there, for rendering too. */
+/* Is what lies beside this root part of its data set? The labels of an IDX file are, for indexing; what a
+ * manifest or a pattern of shards names is, for rendering too. When indexing, the first root is the data
+ * set, and others are what it may read besides. */
+static bool reads_parent(const char *root, bool indexing, bool first)
+{
+	struct stat st;
+
+	if (!indexing || !first)
+		return !indexing && dataset_reads_folder(root);
+	return dataset_reads_folder(root) || (stat(root, &st) == 0 && S_ISREG(st.st_mode));
+}
+
 static int allow_parent(int ruleset, const char *root, bool indexing, bool first)
 {
 	char parent[PATH_MAX];
-	struct stat st;
 
-	if (strlen(root) >= sizeof(parent))
-		return 0;
-	if (!dataset_reads_folder(root) &&
-		(!indexing || !first || stat(root, &st) < 0 || !S_ISREG(st.st_mode)))
+	if (strlen(root) >= sizeof(parent) || !reads_parent(root, indexing, first))
 		return 0;
 	strcpy(parent, root);
 	return allow_root(ruleset, dirname(parent), indexing);

@@ -167,7 +167,17 @@ def test_convert(scratch, kind, bits):
     summary = json.loads(stoker('convert', f'{scratch}/x-images-idx{array.ndim}-ubyte.gz',
                                 f'{scratch}/png', '--json'))
     assert summary['images'] == 12 and summary['channels'] == pixels.shape[3]
+    assert summary['empty_classes'] == 0
     for i in range(12):
         with Image.open(f'{scratch}/png/{i % 3}/{i:05}.png') as image:
             assert image.mode == ('L' if kind == 'grey' else 'RGB')
             np.testing.assert_array_equal(np.asarray(image).reshape(pixels[i].shape), pixels[i])
+
+
+def test_convert_says_what_shifts(scratch):
+    """EMNIST's letters start at 1; in class folders the first would be 0."""
+    path = make_data.write_idx(f'{scratch}/idx', make_data.pixels(4, (5, 5)), [1, 2, 4, 1])
+    text = stoker('convert', path, f'{scratch}/png')
+    assert '4 PNG files of 5x5 grey in 5 classes' in text
+    assert '2 of the classes have no images' in text
+    assert sorted(os.listdir(f'{scratch}/png')) == ['1', '2', '4']

@@ -79,7 +79,7 @@ static int remove_place(void **state)
 /* Lock this child in; it ends here unless all of `parts` are active. */
 static void enter(const struct place *place, bool indexing, int parts)
 {
-	const char *roots[] = {place->in, place->lone, "/not/there"};
+	const char *roots[] = {place->lone, place->in, "/not/there"};
 	struct sandbox_request request = {
 		.roots = roots, .root_count = 3, .indexing = indexing, .require = false};
 	struct error_text error;
@@ -197,6 +197,26 @@ static int reads_beside_a_pattern(const struct place *place)
 static int reads_nothing_beside_others(const struct place *place)
 {
 	return reads_beside(place, "x-images-idx3", true) == EACCES ? 0 : 1;
+}
+
+/* A list of classes may be read, whatever it is called, but nothing beside it. */
+static int reads_a_list_when_indexing(const struct place *place)
+{
+	char set[300], list[300];
+	const char *roots[] = {set, list};
+	struct sandbox_request request = {.roots = roots, .root_count = 2, .indexing = true};
+	struct error_text error;
+
+	snprintf(set, sizeof(set), "%s/out", place->folder);
+	snprintf(list, sizeof(list), "%s/classes.csv", place->in);
+	write_file(list);
+	if ((sandbox_enter(&request, &error) & SANDBOX_LANDLOCK) == 0)
+		_exit(WITHOUT);
+	CHECK(try_open(list, O_RDONLY) == 0);
+	CHECK(try_open(place->out_file, O_RDONLY) == 0);
+	CHECK(try_open(place->in_file, O_RDONLY) == EACCES);
+	CHECK(try_open(place->in, O_RDONLY | O_DIRECTORY) == EACCES);
+	return 0;
 }
 
 static int lists_no_folder(const struct place *place)
@@ -370,6 +390,7 @@ static void folders(void **state)
 {
 	check_passes(lists_no_folder, *state);
 	check_passes(lists_folders_when_indexing, *state);
+	check_passes(reads_a_list_when_indexing, *state);
 }
 
 static void descriptors_from_before(void **state)
