@@ -192,6 +192,8 @@ static int load_raw(
 	ssize_t got;
 	int r = check_raw(view, why);
 
+	if (r == 0 && index_pixel_bytes(header) != entry->length)
+		r = error_set(why, RENDER_BAD, "has the wrong number of bytes");
 	if (r == 0)
 		r = image_resize(image, header->width, header->height, header->channels);
 	if (r == 0 && !as_it_lies)

@@ -33,7 +33,13 @@ static void rig_start(struct rig *rig, uint32_t samples, enum bad_sample_policy 
 	memset(rig, 0, sizeof(*rig));
 	rig->view = (struct view)VIEW_NULL;
 	rig->header = (struct index_header){
-		.kind = INDEX_IDX, .samples = samples, .width = BYTES, .height = 1, .channels = 1};
+		.kind = INDEX_IDX,
+		.samples = samples,
+		.width = BYTES,
+		.height = 1,
+		.channels = 1,
+		.data_in_memfd = 1,
+	};
 	for (uint32_t i = 0; i < SAMPLES; i++) {
 		memset(pixels[i], (int)i + 1, BYTES);
 		rig->samples[i] = (struct index_sample){
