@@ -1,54 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/image_op.h"
 
+#include "daemon/image/affine.h"
+#include "daemon/image/blur.h"
+#include "daemon/image/colour.h"
 #include "daemon/image/decode.h"
+#include "daemon/image/flip.h"
+#include "daemon/image/rotate.h"
 
 #include <errno.h>
 #include <string.h>
-
-/* ---- ranges ---- */
-
-static bool edge_valid(uint32_t edge)
-{
-	return edge >= 1 && edge <= IMAGE_OP_EDGE_MAX;
-}
-
-static bool filter_valid(uint32_t filter)
-{
-	return filter >= RESAMPLE_NEAREST && filter <= RESAMPLE_HAMMING;
-}
-
-static bool pad_valid(const struct image_op *op)
-{
-	return op->left <= IMAGE_OP_EDGE_MAX && op->top <= IMAGE_OP_EDGE_MAX &&
-	       op->right <= IMAGE_OP_EDGE_MAX && op->bottom <= IMAGE_OP_EDGE_MAX &&
-	       op->mode >= WINDOW_CONSTANT && op->mode <= WINDOW_SYMMETRIC;
-}
-
-bool image_op_valid(const struct image_op *op, uint32_t *channels)
-{
-	switch (op->kind) {
-	case IMAGE_OP_RESIZE:
-		return edge_valid(op->width) && edge_valid(op->height) && filter_valid(op->filter);
-	case IMAGE_OP_RESIZE_SHORTER:
-		return edge_valid(op->shorter) && filter_valid(op->filter) &&
-		       (op->longer_max == 0 ||
-			       (edge_valid(op->longer_max) && op->longer_max > op->shorter));
-	case IMAGE_OP_CENTER_CROP: return edge_valid(op->width) && edge_valid(op->height);
-	case IMAGE_OP_PAD: return pad_valid(op);
-	case IMAGE_OP_TO_L:
-		if (*channels != 3)
-			return false;
-		*channels = 1;
-		return true;
-	case IMAGE_OP_TO_RGB:
-		if (*channels != 1)
-			return false;
-		*channels = 3;
-		return true;
-	}
-	return false;
-}
 
 /* ---- sizes ---- */
 
@@ -78,11 +39,31 @@ static bool shorter_size(const struct image_op *op, uint32_t *width, uint32_t *h
 		       : store_size(new_longer, new_shorter, width, height);
 }
 
+static struct rotation rotation_of(const struct image_op *op)
+{
+	return (struct rotation){
+		.degrees = op->angle,
+		.expand = op->expand,
+		.has_centre = op->has_centre,
+		.centre = {op->centre_x, op->centre_y},
+	};
+}
+
+static bool rotated_size(const struct image_op *op, uint32_t *width, uint32_t *height)
+{
+	struct rotation rotation = rotation_of(op);
+	double made_width = *width, made_height = *height;
+
+	rotation_size(&rotation, &made_width, &made_height);
+	return store_size(made_width, made_height, width, height);
+}
+
 bool image_op_size(const struct image_op *op, uint32_t *width, uint32_t *height)
 {
 	switch (op->kind) {
 	case IMAGE_OP_RESIZE:
 	case IMAGE_OP_CENTER_CROP:
+	case IMAGE_OP_CROP:
 		*width = op->width;
 		*height = op->height;
 		return true;
@@ -90,6 +71,7 @@ bool image_op_size(const struct image_op *op, uint32_t *width, uint32_t *height)
 	case IMAGE_OP_PAD:
 		return store_size((double)*width + op->left + op->right,
 			(double)*height + op->top + op->bottom, width, height);
+	case IMAGE_OP_ROTATE: return rotated_size(op, width, height);
 	}
 	return true;
 }
@@ -109,9 +91,11 @@ static int64_t crop_offset(uint32_t size, uint32_t crop)
 
 static struct window crop_window(const struct image_op *op, uint32_t width, uint32_t height)
 {
+	bool is_centred = op->kind == IMAGE_OP_CENTER_CROP;
+
 	return (struct window){
-		.left = crop_offset(width, op->width),
-		.top = crop_offset(height, op->height),
+		.left = is_centred ? crop_offset(width, op->width) : op->left,
+		.top = is_centred ? crop_offset(height, op->height) : op->top,
 		.width = op->width,
 		.height = op->height,
 		.mode = WINDOW_CONSTANT,
@@ -145,37 +129,109 @@ static int change_channels(const struct image *in, uint32_t channels, struct ima
 	return 0;
 }
 
+static int draw_affine(const struct image_op *op, const struct image *in, struct image *out)
+{
+	struct affine_parameters parameters = {
+		.angle = op->angle,
+		.shear_x = op->shear_x,
+		.shear_y = op->shear_y,
+		.scale = op->scale,
+		.centre = {in->width * 0.5, in->height * 0.5},
+		.translate = {op->translate_x, op->translate_y},
+	};
+	struct affine affine;
+
+	if (op->has_centre)
+		parameters.centre = (struct affine_point){op->centre_x, op->centre_y};
+	affine_inverse(&affine, &parameters);
+	return affine_draw(&affine, in, (enum resample_filter)op->filter, in->width, in->height,
+		op->fill, out);
+}
+
+static int draw_rotated(const struct image_op *op, uint32_t width, uint32_t height,
+	const struct image *in, struct image *out)
+{
+	struct rotation rotation = rotation_of(op);
+
+	return rotation_draw(
+		&rotation, in, (enum resample_filter)op->filter, width, height, op->fill, out);
+}
+
+static int draw_blurred(const struct image_op *op, const struct image *in, struct image *out,
+	struct error_text *error)
+{
+	struct blur blur = {op->kernel_width, op->kernel_height, op->sigma};
+
+	if (!blur_fits(&blur, in->width, in->height))
+		return error_set(error, IMAGE_OPS_BAD,
+			"is %ux%u, and GaussianBlur with a kernel of %ux%u takes pictures of at "
+			"least %ux%u",
+			in->width, in->height, op->kernel_width, op->kernel_height,
+			op->kernel_width / 2 + 1, op->kernel_height / 2 + 1);
+	return blur_draw(&blur, in, out);
+}
+
 /* Is the operation behind a Resize a crop that shows nothing but resized pixels? Then only these are
  * made. */
 static bool crop_follows(const struct image_op *op, bool is_last, uint32_t width, uint32_t height)
 {
-	return !is_last && op[1].kind == IMAGE_OP_CENTER_CROP && op[1].width <= width &&
-	       op[1].height <= height;
+	if (is_last || op[1].width > width || op[1].height > height)
+		return false;
+	return op[1].kind == IMAGE_OP_CENTER_CROP ||
+	       (op[1].kind == IMAGE_OP_CROP && op[1].left <= width - op[1].width &&
+		       op[1].top <= height - op[1].height);
+}
+
+static int draw_resized(const struct image_op *op, bool cropped, uint32_t width, uint32_t height,
+	const struct image *in, struct image_ops_buffers *buffers)
+{
+	struct resample_region region = {0, 0, width, height};
+
+	if (cropped) {
+		struct window window = crop_window(op + 1, width, height);
+
+		region = (struct resample_region){
+			(uint32_t)window.left, (uint32_t)window.top, window.width, window.height};
+	}
+	return resample(&buffers->resampler, in, width, height, (enum resample_filter)op->filter,
+		&region, &buffers->spare);
+}
+
+/* The operations that need no second picture; false: it is another one. */
+static bool apply_in_place(const struct image_op *op, struct image *image)
+{
+	switch (op->kind) {
+	case IMAGE_OP_FLIP_HORIZONTAL: flip_columns(image); return true;
+	case IMAGE_OP_FLIP_VERTICAL: flip_rows(image); return true;
+	case IMAGE_OP_BRIGHTNESS: colour_brightness(image, op->factor); return true;
+	case IMAGE_OP_CONTRAST: colour_contrast(image, op->factor); return true;
+	case IMAGE_OP_SATURATION: colour_saturation(image, op->factor); return true;
+	case IMAGE_OP_HUE: colour_hue(image, op->factor); return true;
+	case IMAGE_OP_GREY: colour_grey(image); return true;
+	}
+	return false;
 }
 
 /* `width` and `height` are the size that the operation makes; with `cropped` only what op[1] leaves
  * of it is made. */
 static int apply(const struct image_op *op, bool cropped, uint32_t width, uint32_t height,
-	const struct image *in, struct image_ops_buffers *buffers)
+	const struct image *in, struct image_ops_buffers *buffers, struct error_text *error)
 {
-	struct resample_region region = {0, 0, width, height};
+	struct image *out = &buffers->spare;
 	struct window window;
 
 	switch (op->kind) {
-	case IMAGE_OP_CENTER_CROP: window = crop_window(op, in->width, in->height); break;
+	case IMAGE_OP_CENTER_CROP:
+	case IMAGE_OP_CROP: window = crop_window(op, in->width, in->height); break;
 	case IMAGE_OP_PAD: window = pad_window(op, width, height); break;
-	case IMAGE_OP_TO_L: return change_channels(in, 1, &buffers->spare);
-	case IMAGE_OP_TO_RGB: return change_channels(in, 3, &buffers->spare);
-	default:
-		if (cropped) {
-			window = crop_window(op + 1, width, height);
-			region = (struct resample_region){(uint32_t)window.left,
-				(uint32_t)window.top, window.width, window.height};
-		}
-		return resample(&buffers->resampler, in, width, height,
-			(enum resample_filter)op->filter, &region, &buffers->spare);
+	case IMAGE_OP_TO_L: return change_channels(in, 1, out);
+	case IMAGE_OP_TO_RGB: return change_channels(in, 3, out);
+	case IMAGE_OP_ROTATE: return draw_rotated(op, width, height, in, out);
+	case IMAGE_OP_AFFINE: return draw_affine(op, in, out);
+	case IMAGE_OP_BLUR: return draw_blurred(op, in, out, error);
+	default: return draw_resized(op, cropped, width, height, in, buffers);
 	}
-	return window_copy(&window, in, &buffers->spare);
+	return window_copy(&window, in, out);
 }
 
 static void swap(struct image *a, struct image *b)
@@ -199,35 +255,48 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* One operation and, where it makes only what a crop behind it leaves, *cropped. */
+static int apply_next(const struct image_op *op, bool is_last, uint64_t pixels_max,
+	struct image *image, struct image_ops_buffers *buffers, bool *cropped,
+	struct error_text *error)
+{
+	bool is_resize = op->kind == IMAGE_OP_RESIZE || op->kind == IMAGE_OP_RESIZE_SHORTER;
+	uint32_t width = image->width, height = image->height;
+	int r;
+
+	*cropped = false;
+	if (apply_in_place(op, image))
+		return 0;
+	if (!image_op_size(op, &width, &height))
+		return error_set(error, IMAGE_OPS_BAD,
+			"is %ux%u, and one of the transforms would make an edge of 0 or of more "
+			"than %d pixels of it",
+			image->width, image->height, INT32_MAX);
+	*cropped = is_resize && crop_follows(op, is_last, width, height);
+	if (!*cropped && (uint64_t)width * height > pixels_max)
+		return too_large(image, width, height, error);
+	r = apply(op, *cropped, width, height, image, buffers, error);
+	if (r == RESAMPLE_TOO_LARGE && is_resize)
+		return too_large(image, width, height, error);
+	if (r != 0)
+		return r == -EOVERFLOW ? -ENOMEM : r;
+	swap(image, &buffers->spare);
+	return 0;
+}
+
 int image_ops_apply(const struct image_op *ops, size_t count, uint32_t width, uint32_t height,
 	struct image *image, struct image_ops_buffers *buffers, struct error_text *error)
 {
-	uint64_t limit = most(
+	uint64_t pixels_max = most(
 		8 << 20, most((uint64_t)width * height, (uint64_t)image->width * image->height));
+	bool cropped;
 
-	for (size_t i = 0; i < count; i++) {
-		bool is_resize =
-			ops[i].kind == IMAGE_OP_RESIZE || ops[i].kind == IMAGE_OP_RESIZE_SHORTER;
-		uint32_t made_width = image->width, made_height = image->height;
-		bool cropped;
-		int r;
+	for (size_t i = 0; i < count; i += 1 + cropped) {
+		int r = apply_next(
+			&ops[i], i + 1 == count, pixels_max, image, buffers, &cropped, error);
 
-		if (!image_op_size(&ops[i], &made_width, &made_height))
-			return error_set(error, IMAGE_OPS_BAD,
-				"is %ux%u, and one of the transforms would make an edge of 0 or of "
-				"more than %d pixels of it",
-				image->width, image->height, INT32_MAX);
-		cropped =
-			is_resize && crop_follows(&ops[i], i + 1 == count, made_width, made_height);
-		if (!cropped && (uint64_t)made_width * made_height > limit)
-			return too_large(image, made_width, made_height, error);
-		r = apply(&ops[i], cropped, made_width, made_height, image, buffers);
-		if (r == RESAMPLE_TOO_LARGE)
-			return too_large(image, made_width, made_height, error);
-		if (r < 0)
-			return r == -EOVERFLOW ? -ENOMEM : r;
-		swap(image, &buffers->spare);
-		i += cropped;
+		if (r != 0)
+			return r;
 	}
 	return 0;
 }

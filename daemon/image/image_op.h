@@ -36,31 +36,41 @@ enum image_op_kind {
 
 enum {
 	IMAGE_OPS_MAX = 16,
-	IMAGE_OP_EDGE_MAX = 65535, /* each number of an operation, in pixels */
-	IMAGE_OP_KERNEL_MAX = 255, /* pixels */
+	IMAGE_OP_EDGE_MAX = 65535,    /* pixels: each number of RESIZE to PAD */
+	IMAGE_OP_PLACE_MAX = 1 << 28, /* pixels: of CROP, centres and translations; as far as any
+				       * decoded picture reaches */
+	IMAGE_OP_KERNEL_MAX = 255,    /* pixels */
 };
 
+/* Of scale and sigma, and the most of a factor. */
+#define IMAGE_OP_RATIO_MIN 1e-6
+#define IMAGE_OP_RATIO_MAX 1e6
+
 struct image_op {
-	uint32_t kind;          /* enum image_op_kind */
-	uint32_t filter;        /* RESIZE*: enum resample_filter */
-	uint32_t width, height; /* RESIZE, CENTER_CROP: 1 .. IMAGE_OP_EDGE_MAX */
+	uint32_t kind;   /* enum image_op_kind */
+	uint32_t filter; /* RESIZE*: enum resample_filter; ROTATE, AFFINE: one of its first 3 */
+	uint32_t width, height; /* RESIZE, CENTER_CROP: 1 .. IMAGE_OP_EDGE_MAX;
+				 * CROP: 1 .. IMAGE_OP_PLACE_MAX */
 	uint32_t shorter;       /* RESIZE_SHORTER: 1 .. IMAGE_OP_EDGE_MAX */
 	uint32_t
 		longer_max; /* RESIZE_SHORTER: 0 = none, or more than `shorter`: then the longer edge
 				 * is at most that, and the shorter one shorter */
-	uint32_t left, top, right, bottom; /* PAD: 0 .. IMAGE_OP_EDGE_MAX */
-	uint32_t mode;                     /* PAD: enum window_mode */
-	uint8_t fill[4];                   /* PAD, ROTATE, AFFINE: per channel; the fourth is 0 */
-	uint32_t expand;                   /* ROTATE: 0 or 1 */
-	uint32_t has_centre;               /* ROTATE, AFFINE: 0 = the middle */
-	double centre_x, centre_y;         /* pixels */
-	double angle;                      /* ROTATE, AFFINE: degrees; AFFINE turns clockwise */
-	int32_t translate_x, translate_y;  /* AFFINE: pixels */
-	double scale;                      /* AFFINE: more than 0 */
-	double shear_x, shear_y;           /* AFFINE: degrees */
-	double factor;                     /* BRIGHTNESS .. HUE */
+	uint32_t left, top;     /* PAD: 0 .. IMAGE_OP_EDGE_MAX; CROP: 0 .. IMAGE_OP_PLACE_MAX */
+	uint32_t right, bottom; /* PAD: 0 .. IMAGE_OP_EDGE_MAX */
+	uint32_t mode;          /* PAD: enum window_mode */
+	uint8_t fill[4];        /* PAD, ROTATE, AFFINE: per channel; the fourth is 0 */
+	uint32_t expand;        /* ROTATE: 0 or 1; the result then holds the whole turned picture */
+	uint32_t has_centre;    /* ROTATE, AFFINE: 0 = the middle */
+	double centre_x, centre_y; /* pixels from the first one's left and upper edge, at most
+				    * IMAGE_OP_PLACE_MAX in either direction */
+	double angle;              /* ROTATE, AFFINE: finite, degrees; AFFINE turns clockwise */
+	int32_t translate_x, translate_y; /* AFFINE: pixels, within +- IMAGE_OP_PLACE_MAX */
+	double scale;                     /* AFFINE: IMAGE_OP_RATIO_MIN .. IMAGE_OP_RATIO_MAX */
+	double shear_x, shear_y;          /* AFFINE: finite, degrees */
+	double factor; /* BRIGHTNESS, CONTRAST, SATURATION: within +- IMAGE_OP_RATIO_MAX, 1 changes
+			* nothing; HUE: -0.5 .. 0.5, of the circle */
 	uint32_t kernel_width, kernel_height; /* BLUR: odd, 1 .. IMAGE_OP_KERNEL_MAX */
-	double sigma;                         /* BLUR: more than 0 */
+	double sigma; /* BLUR: both ways, IMAGE_OP_RATIO_MIN .. IMAGE_OP_RATIO_MAX pixels */
 };
 
 /* Is every number in its range, and can the operation be done to pictures of `*channels`? Then
@@ -81,8 +91,9 @@ enum {
 };
 
 /* Do valid operations to `image`, which changes in place, to end at width x height. Intermediate
- * pictures have at most as many pixels as the first or the last one, or 8 Mi (24 MiB). 0, IMAGE_OPS_BAD,
- * -ENOMEM. */
+ * pictures have at most as many pixels as the first or the last one, or 8 Mi (24 MiB); beside two of
+ * them and what resample.h says, blurring takes 0.5 MiB. All pixels are torchvision's, bit for bit, but
+ * those of BLUR, which may be 1 off. 0, IMAGE_OPS_BAD, -ENOMEM. */
 int image_ops_apply(const struct image_op *ops, size_t count, uint32_t width, uint32_t height,
 	struct image *image, struct image_ops_buffers *buffers, struct error_text *error);
 

@@ -47,8 +47,9 @@ static void copy_row(const struct window *window, const uint8_t *from, uint32_t 
 		end = window->width;
 	if (end < begin)
 		end = begin;
-	memcpy(to + begin * channels, from + (window->left + begin) * channels,
-		(size_t)(end - begin) * channels);
+	if (end > begin)
+		memcpy(to + begin * channels, from + (window->left + begin) * channels,
+			(size_t)(end - begin) * channels);
 	if (window->mode == WINDOW_CONSTANT) {
 		fill_pixels(window, to, (size_t)begin, channels);
 		fill_pixels(window, to + end * channels, (size_t)(window->width - end), channels);
