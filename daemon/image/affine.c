@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/affine.h"
 
+#include "daemon/image/window.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -56,7 +58,7 @@ INLINE void nearest_fixed(
 	}
 }
 
-/* With doubles added up, step by step. */
+/* With doubles added up, step by step, as they are by a picture that is only scaled. */
 INLINE void nearest_far(
 	const struct affine *affine, const struct image *in, struct image *out, size_t channels)
 {
@@ -68,6 +70,11 @@ INLINE void nearest_far(
 	for (uint32_t i = 0; i < out->height; i++) {
 		double x = row_x, y = row_y;
 
+		if (affine->yx == 0 && !(y >= 0 && y < height)) {
+			to += out->width * channels;
+			row_y += affine->yy;
+			continue;
+		}
 		for (uint32_t j = 0; j < out->width; j++, to += channels) {
 			if (x >= 0 && x < width && y >= 0 && y < height)
 				memcpy(to,
@@ -94,11 +101,11 @@ INLINE void nearest(
 
 /* ---- between pixels ---- */
 
-/* A point between pixels: `count` columns and rows around it, clamped to the picture, and how far it is
- * from the second last of the first half of them. */
+/* A point between pixels, `count` columns and rows of which surround it, and how far it is from the
+ * last ones before it. */
 struct neighbours {
-	size_t columns[4]; /* bytes from the row's beginning */
 	const uint8_t *rows[4];
+	size_t columns[4]; /* bytes from the row's beginning */
 	double across, down;
 };
 
@@ -108,47 +115,52 @@ INLINE int32_t clamp(int32_t at, int32_t size)
 	return at > 0 ? at : 0;
 }
 
-INLINE void find(const struct image *in, double x, double y, int count, size_t channels,
-	struct neighbours *neighbours)
+/* Are all of them on the picture? */
+INLINE bool is_inside(int32_t at, int32_t size, int32_t count)
 {
-	size_t stride = in->width * channels;
-	int32_t column, row;
+	return at >= count / 2 - 1 && at < size - count / 2;
+}
 
-	x -= 0.5; /* to the middle of pixels; -0.5 or more */
-	y -= 0.5;
-	column = (int32_t)x - (x < 0);
-	row = (int32_t)y - (y < 0);
-	neighbours->across = x - column;
-	neighbours->down = y - row;
+INLINE void find(const struct image *in, int32_t column, int32_t row, bool inside, int count,
+	size_t channels, struct neighbours *neighbours)
+{
+	int32_t width = (int32_t)in->width, height = (int32_t)in->height;
+
 	for (int k = 0; k < count; k++) {
-		int32_t from = k + 1 - count / 2;
+		int32_t x = column + 1 - count / 2 + k, y = row + 1 - count / 2 + k;
 
-		neighbours->columns[k] =
-			(size_t)clamp(column + from, (int32_t)in->width) * channels;
-		neighbours->rows[k] =
-			in->pixels + (size_t)clamp(row + from, (int32_t)in->height) * stride;
+		x = inside ? x : clamp(x, width);
+		y = inside ? y : clamp(y, height);
+		neighbours->columns[k] = (size_t)x * channels;
+		neighbours->rows[k] = in->pixels + (size_t)y * in->width * channels;
 	}
 }
 
-INLINE double linear(double a, double b, double part)
+INLINE void bilinear(const struct neighbours *at, uint8_t *to, size_t channels)
 {
-	return a + (b - a) * part;
-}
-
-INLINE void bilinear_pixel(const struct neighbours *at, uint8_t *to, size_t channels)
-{
-	size_t left = at->columns[0], right = at->columns[1];
-
 	for (size_t c = 0; c < channels; c++) {
-		double top = linear(at->rows[0][left + c], at->rows[0][right + c], at->across);
-		double bottom = linear(at->rows[1][left + c], at->rows[1][right + c], at->across);
+		double rows[2];
 
-		to[c] = (uint8_t)linear(top, bottom, at->down);
+		for (int k = 0; k < 2; k++) {
+			int left = at->rows[k][at->columns[0] + c];
+			int right = at->rows[k][at->columns[1] + c];
+
+			rows[k] = left + (right - left) * at->across;
+		}
+		to[c] = (uint8_t)(rows[0] + (rows[1] - rows[0]) * at->down);
 	}
 }
 
-/* The cubic convolution of a = -1, in Pillow's order of operations. */
-INLINE double cubic(double a, double b, double c, double d, double part)
+/* Cubic convolution with a = -1, in Pillow's order of operations: of bytes, which is exact in integers up
+ * to `across`, and of what that makes of four rows. */
+INLINE double cubic_across(int a, int b, int c, int d, double part)
+{
+	int before = a - b, after = c - d;
+
+	return b + part * ((c - a) + part * ((2 * before + after) + part * -(before + after)));
+}
+
+INLINE double cubic_down(double a, double b, double c, double d, double part)
 {
 	double first = -a + c;
 	double second = 2 * (a - b) + c - d;
@@ -157,7 +169,7 @@ INLINE double cubic(double a, double b, double c, double d, double part)
 	return b + part * (first + part * (second + part * third));
 }
 
-INLINE void bicubic_pixel(const struct neighbours *at, uint8_t *to, size_t channels)
+INLINE void bicubic(const struct neighbours *at, uint8_t *to, size_t channels)
 {
 	const size_t *columns = at->columns;
 
@@ -167,15 +179,43 @@ INLINE void bicubic_pixel(const struct neighbours *at, uint8_t *to, size_t chann
 		for (int k = 0; k < 4; k++) {
 			const uint8_t *row = at->rows[k] + c;
 
-			rows[k] = cubic(row[columns[0]], row[columns[1]], row[columns[2]],
+			rows[k] = cubic_across(row[columns[0]], row[columns[1]], row[columns[2]],
 				row[columns[3]], at->across);
 		}
-		value = cubic(rows[0], rows[1], rows[2], rows[3], at->down);
+		value = cubic_down(rows[0], rows[1], rows[2], rows[3], at->down);
 		to[c] = value <= 0 ? 0 : value >= 255 ? 255 : (uint8_t)value;
 	}
 }
 
-INLINE void between(const struct affine *affine, const struct image *in, bool cubic,
+INLINE void mix_at(const struct image *in, double x, double y, int32_t column, int32_t row,
+	bool inside, int count, uint8_t *to, size_t channels)
+{
+	struct neighbours neighbours = {.across = x - column, .down = y - row};
+
+	find(in, column, row, inside, count, channels, &neighbours);
+	if (count == 4)
+		bicubic(&neighbours, to, channels);
+	else
+		bilinear(&neighbours, to, channels);
+}
+
+/* The point is on the picture. Pixels are points in their middle here. */
+INLINE void mix(const struct image *in, double x, double y, int count, uint8_t *to, size_t channels)
+{
+	int32_t column, row;
+
+	x -= 0.5;
+	y -= 0.5;
+	column = (int32_t)x - (x < 0);
+	row = (int32_t)y - (y < 0);
+	if (is_inside(column, (int32_t)in->width, count) &&
+		is_inside(row, (int32_t)in->height, count))
+		mix_at(in, x, y, column, row, true, count, to, channels);
+	else
+		mix_at(in, x, y, column, row, false, count, to, channels);
+}
+
+INLINE void between(const struct affine *affine, const struct image *in, int count,
 	struct image *out, size_t channels)
 {
 	double width = in->width, height = in->height;
@@ -187,15 +227,9 @@ INLINE void between(const struct affine *affine, const struct image *in, bool cu
 		for (uint32_t j = 0; j < out->width; j++, to += channels) {
 			double x = affine->xx * (j + 0.5) + row_x + affine->x0;
 			double y = affine->yx * (j + 0.5) + row_y + affine->y0;
-			struct neighbours neighbours;
 
-			if (!(x >= 0 && x < width && y >= 0 && y < height))
-				continue;
-			find(in, x, y, cubic ? 4 : 2, channels, &neighbours);
-			if (cubic)
-				bicubic_pixel(&neighbours, to, channels);
-			else
-				bilinear_pixel(&neighbours, to, channels);
+			if (x >= 0 && x < width && y >= 0 && y < height)
+				mix(in, x, y, count, to, channels);
 		}
 	}
 }
@@ -206,9 +240,9 @@ INLINE void draw(const struct affine *affine, const struct image *in, enum resam
 	struct image *out, size_t channels)
 {
 	if (filter == RESAMPLE_BICUBIC)
-		between(affine, in, true, out, channels);
+		between(affine, in, 4, out, channels);
 	else if (filter == RESAMPLE_BILINEAR)
-		between(affine, in, false, out, channels);
+		between(affine, in, 2, out, channels);
 	else
 		nearest(affine, in, out, channels);
 }
@@ -223,6 +257,29 @@ static void draw_rgb(const struct affine *affine, const struct image *in,
 	enum resample_filter filter, struct image *out)
 {
 	draw(affine, in, filter, out, 3);
+}
+
+/* Moved by whole pixels, where no filter changes anything. */
+static bool is_move(const struct affine *affine)
+{
+	return affine->xx == 1 && affine->xy == 0 && affine->yx == 0 && affine->yy == 1 &&
+	       affine->x0 == floor(affine->x0) && fabs(affine->x0) <= INT32_MAX &&
+	       affine->y0 == floor(affine->y0) && fabs(affine->y0) <= INT32_MAX;
+}
+
+static int move(const struct affine *affine, const struct image *in, uint32_t width,
+	uint32_t height, const uint8_t *fill, struct image *out)
+{
+	struct window window = {
+		.left = (int64_t)affine->x0,
+		.top = (int64_t)affine->y0,
+		.width = width,
+		.height = height,
+		.mode = WINDOW_CONSTANT,
+	};
+
+	memcpy(window.fill, fill, in->channels);
+	return window_copy(&window, in, out);
 }
 
 static void fill_with(struct image *image, const uint8_t *fill)
@@ -240,8 +297,11 @@ static void fill_with(struct image *image, const uint8_t *fill)
 int affine_draw(const struct affine *affine, const struct image *in, enum resample_filter filter,
 	uint32_t width, uint32_t height, const uint8_t *fill, struct image *out)
 {
-	int r = image_resize(out, width, height, in->channels);
+	int r;
 
+	if (is_move(affine))
+		return move(affine, in, width, height, fill, out);
+	r = image_resize(out, width, height, in->channels);
 	if (r < 0)
 		return r;
 	fill_with(out, fill);

@@ -12,7 +12,7 @@
  * as many rows as the kernel is high, which is small enough for the second cache.
  */
 enum {
-	STRIP = 512, /* bytes of a row of the picture */
+	STRIP = 576, /* bytes of a row of the picture: whole pixels */
 	CHANNELS_MAX = 3,
 	ROW_MAX = STRIP + (BLUR_EDGE_MAX - 1) * CHANNELS_MAX,
 	BLOCK = 64, /* sums kept at a time */
@@ -72,32 +72,36 @@ static uint32_t reflect(int64_t at, uint32_t size)
 	return (uint32_t)(at < size ? at : 2 * (int64_t)(size - 1) - at);
 }
 
+/* Bytes `from` .. `to` of a row, whole pixels, all beyond one of its edges. */
+static void fill_reflected(
+	const uint8_t *row, uint32_t width, int64_t channels, int64_t from, int64_t to, float *out)
+{
+	for (int64_t pixel = from / channels; pixel < to / channels; pixel++) {
+		const uint8_t *source = row + reflect(pixel, width) * channels;
+
+		for (int64_t c = 0; c < channels; c++)
+			*out++ = source[c];
+	}
+}
+
 /* `count` bytes of a row from byte `first` on, blurred across. */
 static void across(const struct kernel *kernel, const struct image *in, uint32_t y, size_t first,
 	size_t count, float *out)
 {
-	const uint8_t *row = in->pixels + (size_t)y * in->width * in->channels;
-	size_t channels = in->channels, reach = kernel->half * channels;
-	size_t stride = in->width * channels, length = count + 2 * reach;
+	int64_t stride = (int64_t)in->width * in->channels;
+	int64_t reach = (int64_t)kernel->half * in->channels;
+	int64_t from = (int64_t)first - reach, to = (int64_t)(first + count) + reach;
+	int64_t begin = from < 0 ? 0 : from, end = to > stride ? stride : to;
+	const uint8_t *row = in->pixels + y * stride;
 	const float *taps[BLUR_EDGE_MAX];
 	float wide[ROW_MAX];
 
-	if (first >= reach && first + count + reach <= stride) {
-		for (size_t i = 0; i < length; i++)
-			wide[i] = row[first - reach + i];
-	} else {
-		/* from a whole number of pixels before the first one on */
-		for (size_t i = 0; i < length; i++) {
-			int64_t from = (int64_t)(first + i) - (int64_t)reach;
-			int64_t c = (int64_t)((first + i) % channels);
-
-			wide[i] =
-				row[reflect((from - c) / (int64_t)channels, in->width) * channels +
-					(size_t)c];
-		}
-	}
+	fill_reflected(row, in->width, in->channels, from, begin, wide);
+	for (int64_t i = begin; i < end; i++)
+		wide[i - from] = row[i];
+	fill_reflected(row, in->width, in->channels, end, to, wide + (end - from));
 	for (uint32_t k = 0; k <= 2 * kernel->half; k++)
-		taps[k] = wide + k * channels;
+		taps[k] = wide + k * in->channels;
 	blend(kernel, taps, count, out);
 }
 
