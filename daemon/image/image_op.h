@@ -92,7 +92,7 @@ enum {
 
 /* Do valid operations to `image`, which changes in place, to end at width x height. Intermediate
  * pictures have at most as many pixels as the first or the last one, or 8 Mi (24 MiB); beside two of
- * them and what resample.h says, blurring takes 0.5 MiB. All pixels are torchvision's, bit for bit, but
+ * them and what resample.h says, blurring takes 0.6 MiB. All pixels are torchvision's, bit for bit, but
  * those of BLUR, which may be 1 off. 0, IMAGE_OPS_BAD, -ENOMEM. */
 int image_ops_apply(const struct image_op *ops, size_t count, uint32_t width, uint32_t height,
 	struct image *image, struct image_ops_buffers *buffers, struct error_text *error);
