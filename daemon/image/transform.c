@@ -107,11 +107,11 @@ int transform_parameters(const struct transform_plan *plan, const struct random_
 
 void transform_row_shape(const struct transform_plan *plan, uint32_t shape[3])
 {
-	bool is_pixels = plan->rows == ROW_PIXELS;
+	bool is_drawn = plan->rows == ROW_PARAMETERS;
 
-	shape[0] = is_pixels ? plan->channels : 1;
-	shape[1] = is_pixels ? plan->height : plan->steps;
-	shape[2] = is_pixels ? plan->width : DRAWN_PARAMETERS;
+	shape[0] = is_drawn ? 1 : plan->channels;
+	shape[1] = is_drawn ? plan->steps : plan->height;
+	shape[2] = is_drawn ? DRAWN_PARAMETERS : plan->width;
 }
 
 /* ---- is a plan one of ours? ---- */
