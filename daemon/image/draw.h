@@ -37,8 +37,9 @@ struct drawn {
 	double parameters[DRAWN_PARAMETERS];
 };
 
-/* Factors, angles, ratios and values are at most this, so that nothing that is made of them is infinite. */
-#define RANDOM_NUMBER_MAX 1e9
+/* The most of a number of a random operation, and the least of those that must be more than 0. */
+#define RANDOM_NUMBER_MAX 1e6
+#define RANDOM_NUMBER_MIN 1e-6
 
 enum { RANDOM_TRANSFORMS_MAX = 32 }; /* in a pipeline */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/draw.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Written so that NAN is in no range. */
@@ -9,9 +10,9 @@ static bool range_valid(const double range[2], double least, double most)
 	return range[0] >= least && range[0] <= range[1] && range[1] <= most;
 }
 
-static bool is_more_than(const double range[2], double bound)
+static bool is_positive(const double range[2])
 {
-	return range[0] > bound && range_valid(range, bound, RANDOM_NUMBER_MAX);
+	return range_valid(range, RANDOM_NUMBER_MIN, RANDOM_NUMBER_MAX);
 }
 
 static bool is_angle(const double range[2])
@@ -45,21 +46,21 @@ static bool crop_valid(const struct random_op *op)
 static bool resized_crop_valid(const struct random_op *op)
 {
 	return size_valid(op) && op->filter >= RESAMPLE_NEAREST && op->filter <= RESAMPLE_HAMMING &&
-	       range_valid(op->scale, 0, RANDOM_NUMBER_MAX) && is_more_than(op->ratio, 0);
+	       range_valid(op->scale, 0, RANDOM_NUMBER_MAX) && is_positive(op->ratio);
 }
 
 /* What a rotation and an affine transform have in common. */
 static bool turn_valid(const struct random_op *op)
 {
 	return op->filter >= RESAMPLE_NEAREST && op->filter <= RESAMPLE_BICUBIC &&
-	       op->has_centre <= 1 && isfinite(op->centre_x) && isfinite(op->centre_y) &&
-	       is_angle(op->degrees);
+	       op->has_centre <= 1 && fabs(op->centre_x) <= RANDOM_NUMBER_MAX &&
+	       fabs(op->centre_y) <= RANDOM_NUMBER_MAX && is_angle(op->degrees);
 }
 
 static bool affine_valid(const struct random_op *op)
 {
 	return turn_valid(op) && is_fraction(op->translate[0]) && is_fraction(op->translate[1]) &&
-	       is_more_than(op->scale, 0) && is_angle(op->shear_x) && is_angle(op->shear_y);
+	       is_positive(op->scale) && is_angle(op->shear_x) && is_angle(op->shear_y);
 }
 
 static bool factors_valid(const struct random_op *op)
@@ -81,10 +82,11 @@ static bool erasing_valid(const struct random_op *op, uint32_t channels)
 	if (op->random_value > 1 || (op->values != 1 && op->values != channels))
 		return false;
 	for (uint32_t i = 0; i < op->values; i++) {
-		if (!(fabs(op->value[i]) <= RANDOM_NUMBER_MAX))
+		/* The largest double that still rounds to FLT_MAX lies half a step above it. */
+		if (!(fabs(op->value[i]) < FLT_MAX + 0x1p103))
 			return false;
 	}
-	return is_fraction(op->p) && range_valid(op->scale, 0, 1) && is_more_than(op->ratio, 0);
+	return is_fraction(op->p) && range_valid(op->scale, 0, 1) && is_positive(op->ratio);
 }
 
 bool random_op_valid(const struct random_op *op, uint32_t channels)
@@ -102,7 +104,7 @@ bool random_op_valid(const struct random_op *op, uint32_t channels)
 	case RANDOM_COLOUR_JITTER: return factors_valid(op);
 	case RANDOM_BLUR:
 		return kernel_edge_valid(op->kernel_width) &&
-		       kernel_edge_valid(op->kernel_height) && is_more_than(op->sigma, 0);
+		       kernel_edge_valid(op->kernel_height) && is_positive(op->sigma);
 	case RANDOM_ERASING: return erasing_valid(op, channels);
 	}
 	return false;
