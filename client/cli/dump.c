@@ -21,15 +21,16 @@ static const char help[] =
 	"  -o, --output DIR   where to write; made if it does not exist\n"
 	"  --batch-size N     samples per batch (64)\n"
 	"  --shuffle          in the order of torch's DistributedSampler, not in the data set's\n"
-	"  --seed N           of the shuffle (0), which it implies\n"
+	"  --seed N           of the shuffle, which it implies, and of random transforms (0)\n"
+	"  --no-shuffle       in the data set's order, with --seed too\n"
 	"  --epoch N          which epoch, as in set_epoch (0)\n"
 	"  --rank R           this shard (0) ...\n"
 	"  --world W          ... of so many (1)\n"
 	"  --shard-drop       drop the tail of the data set instead of padding the shards\n"
 	"  --drop-last        drop the last batch if it is short\n"
 	"  --transform SPEC   as in torchvision: \"Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))\"\n"
-	"                     (default: ToTensor() for floats, none for u8); there are Resize,\n"
-	"                     CenterCrop, Pad, Grayscale, ToTensor and Normalize\n"
+	"                     (default: ToTensor() for floats, none for u8); stoker(1) lists\n"
+	"                     all there are\n"
 	"  --dtype T          of the images: f32 (default), f16, bf16 (as its bits, in uint16) or u8\n"
 	"  --layout L         NCHW (default) or NHWC\n"
 	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
@@ -222,7 +223,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	uint64_t batch_size, rank = 0, world = 1;
 	const char *directory = NULL;
 	int dtype, layout, on_bad = STOKER_BAD_ERROR, r;
-	bool with_params = false;
+	bool with_params = false, no_shuffle = false;
 
 	stoker_options_init(&options);
 	batch_size = options.batch_size;
@@ -234,6 +235,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		{"batch-size", 0, CLI_NUMBER, &batch_size, 1, UINT32_MAX},
 		{"shuffle", 0, CLI_FLAG, &options.shuffle},
 		{"seed", 0, CLI_NUMBER, &options.seed, 0, UINT64_MAX, .given = &options.shuffle},
+		{"no-shuffle", 0, CLI_FLAG, &no_shuffle},
 		{"epoch", 0, CLI_NUMBER, &options.first_epoch, 0, INT64_MAX},
 		{"rank", 0, CLI_NUMBER, &rank, 0, UINT32_MAX},
 		{"world", 0, CLI_NUMBER, &world, 1, UINT32_MAX},
@@ -254,6 +256,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	if (directory == NULL || directory[0] == '\0')
 		return cli_error(cli, CLI_USAGE, "where to? Give a directory: -o DIR");
 	options.dataset = cli->arguments[0];
+	options.shuffle = options.shuffle && !no_shuffle;
 	options.batch_size = (uint32_t)batch_size;
 	options.rank = (uint32_t)rank;
 	options.world = (uint32_t)world;
