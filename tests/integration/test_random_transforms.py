@@ -2,6 +2,7 @@
 """Random transforms through stokerd: torchvision's functional calls with the parameters that stokerd says
 it drew give the same pixels, and the parameters have torchvision's distributions."""
 
+import json
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 import make_data
 from client import ServerError, all_rows, grayscale, normalize, pb, to_tensor
 from reference import folder_samples
+from test_tool import run
 
 torch = pytest.importorskip('torch')
 T = pytest.importorskip('torchvision.transforms')
@@ -577,3 +579,84 @@ def test_pictures_that_are_too_small(start_daemon, scratch, step, says):
     replaced, samples = parameters(daemon, [step], on_bad_sample=pb.ON_BAD_SAMPLE_REPLACE)
     assert samples[1] in (0, 2)
     np.testing.assert_array_equal(replaced[1], replaced[samples[1]])
+
+
+# ---- the tool ----
+
+PIPELINE = ("RandomCrop((20, 24), padding=4), RandomHorizontalFlip(), RandomAffine(30, (0.1, 0.2)), "
+            "Grayscale(3), ColorJitter(0.5, contrast=0.2), RandomGrayscale(), ToTensor(), "
+            "RandomErasing(0.7, value=0.5)")
+PIPELINE_STEPS = [
+    crop((20, 24), padding=[4]), horizontal_flip(), affine((-30, 30), (0.1, 0.2)), grey(3),
+    jitter((0.5, 1.5), (0.8, 1.2)), random_grey(0.1), tensor(), erasing(0.7, value=(0.5,))]
+
+
+def dump(daemon, directory, *args):
+    run('dump', 'train', '-o', directory, '--batch-size', '7', '--params', *args, daemon=daemon)
+    with open(f'{directory}/params.jsonl') as lines:
+        return np.load(f'{directory}/images.npy'), [json.loads(line) for line in lines]
+
+
+def test_dumped_parameters(start_daemon, sizes_folder, scratch):
+    """params.jsonl has the numbers of the stream, exactly, under torchvision's names."""
+    daemon = start_daemon({'train': sizes_folder})
+    images, lines = dump(daemon, f'{scratch}/out', '--transform', PIPELINE, '--seed', '9',
+                         '--epoch', '2')
+    options = {'seed': 9, 'shuffle': True, 'first_epoch': 2}
+    drawn, samples = parameters(daemon, PIPELINE_STEPS, **options)
+    pixels, _, _ = read(daemon, PIPELINE_STEPS, **options)
+    assert (images == pixels).all()
+    assert (images == torch.stack(expected(sizes_folder, PIPELINE_STEPS, drawn, samples)).numpy()
+            ).all()
+    assert [line['sample'] for line in lines] == samples.tolist()
+    assert all(line['epoch'] == 2 and 'status' not in line for line in lines)
+    for line, numbers in zip(lines, drawn):
+        assert [(t['place'], t['name']) for t in line['transforms']] == [
+            (0, 'RandomCrop'), (1, 'RandomHorizontalFlip'), (2, 'RandomAffine'),
+            (4, 'ColorJitter'), (5, 'RandomGrayscale'), (7, 'RandomErasing')]
+        for transform in line['transforms']:
+            values = []
+            for key, value in transform.items():
+                if key not in ('place', 'name'):
+                    values += value if isinstance(value, list) else [value]
+            values = [math.nan if v is None else float(v) for v in values]
+            np.testing.assert_array_equal(values, numbers[transform['place'], 1:1 + len(values)])
+            assert np.isnan(numbers[transform['place'], 1 + len(values):]).all()
+    first = lines[0]['transforms']
+    assert list(first[0]) == ['place', 'name', 'top', 'left', 'height', 'width']
+    assert list(first[1]) == ['place', 'name', 'flipped'] and isinstance(first[1]['flipped'], bool)
+    assert list(first[2])[2:] == ['angle', 'translate_x', 'translate_y', 'scale', 'shear_x', 'shear_y']
+    assert list(first[3])[2:] == ['order', 'brightness', 'contrast', 'saturation', 'hue']
+    assert first[3]['hue'] is None and sorted(first[3]['order']) == [0, 1, 2, 3]
+    assert list(first[4])[2:] == ['grey']
+    assert list(first[5])[2:] == ['erased', 'top', 'left', 'height', 'width']
+
+
+@pytest.mark.parametrize('dtype', ['f16', 'bf16', 'f32'])
+def test_dumped_dtypes(start_daemon, sizes_folder, scratch, dtype):
+    daemon = start_daemon({'train': sizes_folder})
+    images, _ = dump(daemon, f'{scratch}/out', '--transform', PIPELINE, '--dtype', dtype)
+    drawn, samples = parameters(daemon, PIPELINE_STEPS, seed=0)
+    wanted = torch.stack(expected(sizes_folder, PIPELINE_STEPS, drawn, samples))
+    if dtype == 'bf16':
+        assert images.dtype == np.uint16
+        images = torch.from_numpy(images.view(np.int16)).view(torch.bfloat16)
+        assert (images == wanted.to(torch.bfloat16)).all()
+    else:
+        assert images.dtype == {'f16': np.float16, 'f32': np.float32}[dtype]
+        assert (images == wanted.numpy().astype(images.dtype)).all()
+    answer = run('bench', 'train', '--transform', PIPELINE, '--dtype', dtype, '--json', daemon=daemon)
+    assert json.loads(answer)['dtype'] == dtype and json.loads(answer)['images'] == 20
+
+
+def test_dumped_in_the_data_sets_order(start_daemon, sizes_folder, scratch):
+    """A seed of its own without shuffling; bad samples say so."""
+    daemon = start_daemon({'train': sizes_folder})
+    _, lines = dump(daemon, f'{scratch}/out', '--transform', 'RandomCrop((34, 20))', '--dtype', 'u8',
+                    '--seed', '5', '--no-shuffle', '--on-bad-sample', 'mask')
+    drawn, samples = parameters(daemon, [crop((34, 20))], seed=5,
+                                on_bad_sample=pb.ON_BAD_SAMPLE_MASK)
+    assert [line['sample'] for line in lines] == samples.tolist() == list(range(20))
+    masked = [line.get('status') == 'masked' for line in lines]
+    assert masked == (drawn[:, 0, 0] == 0).tolist() and 0 < sum(masked) < 20
+    assert all((line['transforms'] == []) == bad for line, bad in zip(lines, masked))
