@@ -10,13 +10,11 @@ import pytest
 
 import make_data
 from client import ServerError, pb
+from random_steps import (
+    BICUBIC, BILINEAR, NEAREST, affine, blur, center_crop, crop, erasing,
+    expected, grey, horizontal_flip, jitter, names, parameters, random_grey, read,
+    resized_crop, rotation, tensor, torch, vertical_flip)
 from test_tool import run
-
-torch = pytest.importorskip('torch')
-pytest.importorskip('torchvision')
-from random_steps import (BICUBIC, BILINEAR, NEAREST, affine, blur, center_crop, crop,  # noqa: E402
-                          erasing, expected, grey, horizontal_flip, jitter, names, parameters,
-                          random_grey, read, resized_crop, rotation, tensor, vertical_flip)
 
 
 def check(daemon, folder, steps, **options):

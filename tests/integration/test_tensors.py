@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 
 from client import ServerError, all_rows, normalize, pb, to_tensor
-
-torch = pytest.importorskip('torch')
-T = pytest.importorskip('torchvision.transforms')
-from random_steps import (assert_same_distribution, convert, crop, erasing, expected,  # noqa: E402
-                          grey, horizontal_flip, names, normal, parameters, pil_tensor, read,
-                          rotation, tensor)
+from random_steps import (
+    T, assert_same_distribution, convert, crop, erasing, expected, grey,
+    horizontal_flip, names, normal, parameters, pil_tensor, read, rotation,
+    tensor, torch)
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DTYPES = {pb.DTYPE_U8: torch.uint8, pb.DTYPE_F16: torch.float16, pb.DTYPE_BF16: torch.bfloat16,
