@@ -11,6 +11,9 @@
 
 /* The enumerations of stoker.h have the protocol's numbers. */
 _Static_assert((int)STOKER_U8 == STOKER__V1__DTYPE__DTYPE_U8, "dtype");
+_Static_assert((int)STOKER_F16 == STOKER__V1__DTYPE__DTYPE_F16, "dtype");
+_Static_assert((int)STOKER_BF16 == STOKER__V1__DTYPE__DTYPE_BF16, "dtype");
+_Static_assert((int)STOKER_F64 == STOKER__V1__DTYPE__DTYPE_F64, "dtype");
 _Static_assert((int)STOKER_F32 == STOKER__V1__DTYPE__DTYPE_F32, "dtype");
 _Static_assert((int)STOKER_NCHW == STOKER__V1__LAYOUT__LAYOUT_NCHW, "layout");
 _Static_assert((int)STOKER_NHWC == STOKER__V1__LAYOUT__LAYOUT_NHWC, "layout");
@@ -22,6 +25,8 @@ _Static_assert((int)STOKER_ROW_MASKED == BATCH_ROW_MASKED, "row status");
 _Static_assert((int)STOKER_ROW_REPLACED == BATCH_ROW_REPLACED, "row status");
 _Static_assert((int)STOKER_ROW_MASKED == STOKER__V1__ROW_STATUS__ROW_MASKED, "row status");
 _Static_assert((int)STOKER_ROW_REPLACED == STOKER__V1__ROW_STATUS__ROW_REPLACED, "row status");
+_Static_assert((int)STOKER_ROWS_DIGESTS == STOKER__V1__ROWS__ROWS_DIGESTS, "rows");
+_Static_assert((int)STOKER_ROWS_PARAMETERS == STOKER__V1__ROWS__ROWS_PARAMETERS, "rows");
 _Static_assert((int)STOKER_SHARED == STOKER__V1__PAYLOAD__PAYLOAD_SHARED, "payload");
 _Static_assert((int)STOKER_INLINE == STOKER__V1__PAYLOAD__PAYLOAD_INLINE, "payload");
 
@@ -35,12 +40,22 @@ static bool fits(uint64_t offset, uint64_t length, uint64_t size)
 	return offset <= size && length <= size - offset;
 }
 
+static uint64_t dtype_bytes(Stoker__V1__Dtype dtype)
+{
+	switch (dtype) {
+	case STOKER__V1__DTYPE__DTYPE_U8: return 1;
+	case STOKER__V1__DTYPE__DTYPE_F16:
+	case STOKER__V1__DTYPE__DTYPE_BF16: return 2;
+	case STOKER__V1__DTYPE__DTYPE_F32: return 4;
+	case STOKER__V1__DTYPE__DTYPE_F64: return 8;
+	default: return 0;
+	}
+}
+
 /* Do shape, dtype and row_bytes agree, and does a batch have a size that memory can have? */
 static bool shape_valid(const Stoker__V1__Opened *opened, uint32_t batch_size)
 {
-	uint64_t bytes = opened->dtype == STOKER__V1__DTYPE__DTYPE_U8    ? 1
-			 : opened->dtype == STOKER__V1__DTYPE__DTYPE_F32 ? 4
-									 : 0;
+	uint64_t bytes = dtype_bytes(opened->dtype);
 
 	if (opened->n_shape != 3)
 		return false;

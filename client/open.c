@@ -145,6 +145,7 @@ static int send_open(struct stoker *stoker, const struct stoker_options *options
 	open.depth = options->depth;
 	open.payload = (Stoker__V1__Payload)options->payload;
 	open.on_bad_sample = (Stoker__V1__OnBadSample)options->on_bad_sample;
+	open.rows = (Stoker__V1__Rows)options->rows;
 	if (options->start) {
 		cursor_to_message(&start, options->start);
 		open.start = &start;
@@ -162,8 +163,13 @@ static int check_options(struct stoker *stoker, const struct stoker_options *opt
 	if (options->batch_size == 0 || options->batch_size > PROTOCOL_BATCH_SIZE_MAX)
 		return client_error(stoker, -EINVAL, "batch size %u is not within 1 and %d",
 			options->batch_size, PROTOCOL_BATCH_SIZE_MAX);
-	if (options->dtype != STOKER_U8 && options->dtype != STOKER_F32)
+	if ((int)options->rows < 0 || options->rows > STOKER_ROWS_PARAMETERS)
+		return client_error(stoker, -EINVAL, "rows %d are not known", options->rows);
+	if (options->dtype < STOKER_U8 || options->dtype > STOKER_F64)
 		return client_error(stoker, -EINVAL, "dtype %d is not known", options->dtype);
+	if ((options->dtype == STOKER_F64) != (options->rows == STOKER_ROWS_PARAMETERS))
+		return client_error(stoker, -EINVAL,
+			"dtype STOKER_F64 and rows STOKER_ROWS_PARAMETERS go together only");
 	if (options->layout != STOKER_NCHW && options->layout != STOKER_NHWC)
 		return client_error(stoker, -EINVAL, "layout %d is not known", options->layout);
 	if (options->payload < 0 || options->payload > STOKER_INLINE)

@@ -130,10 +130,11 @@ struct stoker_options {
 	uint32_t batch_size; /* 64 */
 	const char
 		*transforms; /* "ToTensor()"; as a torchvision user writes them, NULL or "": none */
-	enum stoker_dtype dtype;   /* STOKER_F32 */
+	enum stoker_dtype dtype;   /* STOKER_F32; STOKER_U8 takes pipelines that end in bytes, the
+				  * others those that end in floats */
 	enum stoker_layout layout; /* STOKER_NCHW */
 	bool shuffle;         /* false; true = torch DistributedSampler's order, anew each epoch */
-	uint64_t seed;        /* 0 */
+	uint64_t seed;        /* 0; of the order, and of random transforms */
 	uint32_t rank, world; /* 0 of 1 */
 	bool shard_drop;      /* false; drop the tail instead of padding shards */
 	bool drop_last;       /* false; drop the last short batch */
@@ -143,8 +144,8 @@ struct stoker_options {
 	int payload;          /* 0 = shared where possible; or enum stoker_payload */
 	const struct stoker_cursor *start;       /* NULL, or go on here */
 	enum stoker_on_bad_sample on_bad_sample; /* STOKER_BAD_ERROR */
-	enum stoker_rows rows;                   /* STOKER_ROWS_PIXELS */
-	bool exif_orientation;                   /* false; turn pictures as their EXIF data says */
+	enum stoker_rows rows; /* STOKER_ROWS_PIXELS; STOKER_ROWS_PARAMETERS takes STOKER_F64 */
+	bool exif_orientation; /* false; turn pictures as their EXIF data says */
 	bool grey16_clip; /* false: the high byte of 16-bit grey; true: clipped at 255, as in Pillow */
 	/* Called about every second while the data set is being indexed; may be NULL. It must not
 	 * call this library. */
@@ -156,7 +157,8 @@ struct stoker_options {
 STOKER_API void stoker_options_init(struct stoker_options *options);
 
 struct stoker_info {
-	uint32_t shape[3]; /* of one sample: C,H,W (NCHW) or H,W,C (NHWC) */
+	uint32_t shape[3]; /* of one sample: C,H,W (NCHW) or H,W,C (NHWC); of
+			    * STOKER_ROWS_PARAMETERS 1, transforms, 16 in place of C,H,W */
 	enum stoker_dtype dtype;
 	enum stoker_layout layout;
 	enum stoker_payload payload;

@@ -18,8 +18,8 @@ static const char help[] =
 	"  --seconds S        stop after this time; without --epochs, go on as long\n"
 	"  --no-shuffle       in the order of the data set, not shuffled\n"
 	"  --transform SPEC   as in torchvision: \"ToTensor(), Normalize((0.5,), (0.5,))\"\n"
-	"                     (default: ToTensor() for f32, none for u8)\n"
-	"  --dtype f32|u8     of the images (f32)\n"
+	"                     (default: ToTensor() for floats, none for u8)\n"
+	"  --dtype T          of the images: f32 (default), f16, bf16 or u8\n"
 	"  --payload P        shared or inline (default: shared where possible)\n"
 	"  --depth N          batches in flight (default: the daemon's choice)\n"
 	"  --step-ms T        pretend to train on each batch for T milliseconds (0)\n"
@@ -138,7 +138,7 @@ static void print_json(const struct bench *bench, const struct result *result,
 	json_text(&json, "dataset", options->dataset);
 	json_number(&json, "batch_size", info->batch_size);
 	json_number(&json, "depth", info->depth);
-	json_text(&json, "dtype", info->dtype == STOKER_F32 ? "f32" : "u8");
+	json_text(&json, "dtype", cli_choice_name(cli_dtypes, (int)info->dtype));
 	json_text(&json, "payload", info->payload == STOKER_SHARED ? "shared" : "inline");
 	json_number(&json, "images", bench->images);
 	json_number(&json, "bad", bench->bad);
@@ -159,7 +159,7 @@ static void print_text(const struct bench *bench, const struct result *result,
 {
 	printf("%s: %" PRIu64 " images of %ux%ux%u %s in %zu batches of %u, %s\n", options->dataset,
 		bench->images, info->shape[0], info->shape[1], info->shape[2],
-		info->dtype == STOKER_F32 ? "f32" : "u8", bench->count, info->batch_size,
+		cli_choice_name(cli_dtypes, (int)info->dtype), bench->count, info->batch_size,
 		info->payload == STOKER_SHARED ? "shared memory" : "inline");
 	printf("  rate         %.0f images/s  %.1f MiB/s  in %s\n", result->images_per_second,
 		result->mib_per_second, format_seconds(result->seconds).text);

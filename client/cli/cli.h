@@ -50,6 +50,9 @@ struct cli_option {
 
 extern const struct cli_choice cli_dtypes[], cli_layouts[], cli_payloads[], cli_on_bad_sample[];
 
+/* The name of a value, or NULL. */
+const char *cli_choice_name(const struct cli_choice *choices, int value);
+
 /* Read the command line of one command: `argv` starts after its name. Options may stand anywhere and
  * are taken from `options` and from --socket, --json and --help. Between `arguments_min` and
  * `arguments_max` arguments must remain. CLI_OK, CLI_DONE, or CLI_USAGE after saying what is wrong. */

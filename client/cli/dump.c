@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/cli.h"
 #include "client/cli/npy.h"
+#include "client/cli/params.h"
 #include "client/cli/text.h"
 #include "client/cli/tree.h"
 
@@ -20,42 +21,56 @@ static const char help[] =
 	"  -o, --output DIR   where to write; made if it does not exist\n"
 	"  --batch-size N     samples per batch (64)\n"
 	"  --shuffle          in the order of torch's DistributedSampler, not in the data set's\n"
-	"  --seed N           of the shuffle (0), which it implies\n"
+	"  --seed N           of the shuffle, which it implies, and of random transforms (0)\n"
+	"  --no-shuffle       in the data set's order, with --seed too\n"
 	"  --epoch N          which epoch, as in set_epoch (0)\n"
 	"  --rank R           this shard (0) ...\n"
 	"  --world W          ... of so many (1)\n"
 	"  --shard-drop       drop the tail of the data set instead of padding the shards\n"
 	"  --drop-last        drop the last batch if it is short\n"
 	"  --transform SPEC   as in torchvision: \"Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))\"\n"
-	"                     (default: ToTensor() for f32, none for u8); there are Resize,\n"
-	"                     CenterCrop, Pad, Grayscale, ToTensor and Normalize\n"
-	"  --dtype f32|u8     of the images (f32)\n"
+	"                     (default: ToTensor() for floats, none for u8);\n"
+	"                     stoker(1) lists them\n"
+	"  --dtype T          of the images: f32 (default), f16, bf16 (as its bits, in uint16) or u8\n"
 	"  --layout L         NCHW (default) or NHWC\n"
 	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
 	"                     decoded. With mask and replace, DIR/statuses.npy (uint8) says of each row\n"
 	"                     whether it is 0 itself, 1 masked or 2 another sample\n"
+	"  --params           also write DIR/params.jsonl: for each image, in order, an object with what\n"
+	"                     the random transforms drew for it\n"
 	"  --socket PATH      the daemon's socket\n"
 	"  --json             print the summary as JSON\n";
 
 struct dump {
 	struct npy images, labels, ids, statuses;
-	bool with_statuses;
+	bool with_statuses, with_params;
 	uint64_t rows, bad;
+};
+
+/* NumPy has no bfloat16: its bits are written. */
+static const struct item {
+	const char *descr, *name;
+	size_t bytes;
+} items[] = {
+	[STOKER_U8] = {"|u1", "uint8", 1},
+	[STOKER_F16] = {"<f2", "float16", 2},
+	[STOKER_BF16] = {"<u2", "bfloat16", 2},
+	[STOKER_F32] = {"<f4", "float32", 4},
 };
 
 static int create_files(const struct cli *cli, struct dump *dump, const char *directory,
 	const struct stoker_info *info, uint64_t rows)
 {
 	const uint64_t shape[] = {rows, info->shape[0], info->shape[1], info->shape[2]};
-	bool floats = info->dtype == STOKER_F32;
+	const struct item *item = &items[info->dtype];
 	int r;
 
 	r = tree_make_parents(directory);
 	if (r == 0 && mkdir(directory, 0777) < 0 && errno != EEXIST)
 		r = -errno;
 	if (r == 0)
-		r = npy_create(&dump->images, directory, "images.npy", floats ? "<f4" : "|u1",
-			floats ? 4 : 1, 4, shape);
+		r = npy_create(
+			&dump->images, directory, "images.npy", item->descr, item->bytes, 4, shape);
 	if (r == 0)
 		r = npy_create(&dump->labels, directory, "labels.npy", "<i8", 8, 1, shape);
 	if (r == 0)
@@ -127,14 +142,18 @@ static int receive(const struct cli *cli, struct dump *dump, struct stoker *stok
 static void summarise(const struct cli *cli, const struct stoker_options *options,
 	const struct stoker_info *info, const char *directory, const struct dump *dump)
 {
-	const char *dtype = info->dtype == STOKER_F32 ? "float32" : "uint8";
+	const char *dtype = items[info->dtype].name;
 	struct json json = {.out = stdout};
 
 	if (!cli->json) {
 		printf("%s: %" PRIu64 " images of %ux%ux%u %s in %" PRIu64
-		       " batches: epoch %" PRIu64 " of %s, images.npy labels.npy ids.npy\n",
+		       " batches: epoch %" PRIu64 " of %s, images.npy labels.npy ids.npy%s\n",
 			directory, dump->rows, info->shape[0], info->shape[1], info->shape[2],
-			dtype, info->epoch_batches, options->first_epoch, options->dataset);
+			dtype, info->epoch_batches, options->first_epoch, options->dataset,
+			dump->with_params ? " params.jsonl" : "");
+		if (info->dtype == STOKER_BF16)
+			printf("bfloat16 is written as uint16, its bits: NumPy has no such type; "
+			       "torch.from_numpy(x.view(numpy.int16)).view(torch.bfloat16)\n");
 		if (dump->bad > 0)
 			printf("%" PRIu64
 			       " of them stand for bad samples: statuses.npy; the names are "
@@ -159,7 +178,8 @@ static void summarise(const struct cli *cli, const struct stoker_options *option
 	putchar('\n');
 }
 
-static int dump_epoch(const struct cli *cli, struct stoker_options *options, const char *directory)
+static int dump_epoch(const struct cli *cli, struct stoker_options *options, const char *directory,
+	bool with_params)
 {
 	struct dump dump = {
 		.images = NPY_NULL,
@@ -167,6 +187,7 @@ static int dump_epoch(const struct cli *cli, struct stoker_options *options, con
 		.ids = NPY_NULL,
 		.statuses = NPY_NULL,
 		.with_statuses = options->on_bad_sample != STOKER_BAD_ERROR,
+		.with_params = with_params,
 	};
 	struct stoker *stoker = NULL;
 	struct stoker_stream *stream = NULL;
@@ -183,6 +204,8 @@ static int dump_epoch(const struct cli *cli, struct stoker_options *options, con
 		r = create_files(cli, &dump, directory, info, total);
 		if (r == CLI_OK)
 			r = receive(cli, &dump, stoker, stream, directory, total);
+		if (r == CLI_OK && dump.with_params)
+			r = params_write(cli, stoker, options, directory, total);
 		if (r == CLI_OK)
 			summarise(cli, options, info, directory, &dump);
 	}
@@ -200,6 +223,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	uint64_t batch_size, rank = 0, world = 1;
 	const char *directory = NULL;
 	int dtype, layout, on_bad = STOKER_BAD_ERROR, r;
+	bool with_params = false, no_shuffle = false;
 
 	stoker_options_init(&options);
 	batch_size = options.batch_size;
@@ -211,6 +235,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		{"batch-size", 0, CLI_NUMBER, &batch_size, 1, UINT32_MAX},
 		{"shuffle", 0, CLI_FLAG, &options.shuffle},
 		{"seed", 0, CLI_NUMBER, &options.seed, 0, UINT64_MAX, .given = &options.shuffle},
+		{"no-shuffle", 0, CLI_FLAG, &no_shuffle},
 		{"epoch", 0, CLI_NUMBER, &options.first_epoch, 0, INT64_MAX},
 		{"rank", 0, CLI_NUMBER, &rank, 0, UINT32_MAX},
 		{"world", 0, CLI_NUMBER, &world, 1, UINT32_MAX},
@@ -220,6 +245,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		{"dtype", 0, CLI_CHOICE, &dtype, .choices = cli_dtypes},
 		{"layout", 0, CLI_CHOICE, &layout, .choices = cli_layouts},
 		{"on-bad-sample", 0, CLI_CHOICE, &on_bad, .choices = cli_on_bad_sample},
+		{"params", 0, CLI_FLAG, &with_params},
 		{NULL},
 	};
 
@@ -230,6 +256,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	if (directory == NULL || directory[0] == '\0')
 		return cli_error(cli, CLI_USAGE, "where to? Give a directory: -o DIR");
 	options.dataset = cli->arguments[0];
+	options.shuffle = options.shuffle && !no_shuffle;
 	options.batch_size = (uint32_t)batch_size;
 	options.rank = (uint32_t)rank;
 	options.world = (uint32_t)world;
@@ -238,5 +265,5 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	options.layout = (enum stoker_layout)layout;
 	if (options.transforms == NULL)
 		options.transforms = cli_default_transforms(options.dtype);
-	return dump_epoch(cli, &options, directory);
+	return dump_epoch(cli, &options, directory, with_params);
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 /* Length of the valid UTF-8 sequence that starts with s[0] >= 0x80, or 0 (RFC 3629). */
 static size_t utf8_sequence(const unsigned char *s)
@@ -89,6 +90,23 @@ void json_real(struct json *json, const char *key, double number)
 		fprintf(json->out, "%.6g", number);
 	else
 		fputs("null", json->out);
+}
+
+void json_exact(struct json *json, const char *key, double number)
+{
+	char text[32];
+
+	start(json, key);
+	if (!isfinite(number)) {
+		fputs("null", json->out);
+		return;
+	}
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, number);
+		if (strtod(text, NULL) == number)
+			break;
+	}
+	fputs(text, json->out);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

@@ -2,13 +2,9 @@
 #include "client/cli/npy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
 	PREFIX_BYTES = 10, /* magic, version, u16 length of the header text */
@@ -41,37 +37,6 @@ static void format_header(
 	memcpy(header + PREFIX_BYTES, text, TEXT);
 }
 
-static int create_temporary(struct npy *npy, const char *directory, const char *name)
-{
-	mode_t mask = umask(0);
-	int fd, r;
-
-	umask(mask);
-	if (asprintf(&npy->path, "%s/%s", directory, name) < 0) {
-		npy->path = NULL;
-		return -ENOMEM;
-	}
-	if (asprintf(&npy->temporary, "%s/.%s.XXXXXX", directory, name) < 0) {
-		npy->temporary = NULL;
-		return -ENOMEM;
-	}
-	fd = mkostemp(npy->temporary, O_CLOEXEC);
-	if (fd < 0) {
-		r = -errno;
-		free(npy->temporary);
-		npy->temporary = NULL;
-		return r;
-	}
-	fchmod(fd, 0666 & ~mask);
-	npy->file = fdopen(fd, "w");
-	if (npy->file == NULL) {
-		r = -errno;
-		close(fd);
-		return r;
-	}
-	return 0;
-}
-
 int npy_create(struct npy *npy, const char *directory, const char *name, const char *descr,
 	size_t item_bytes, int dimensions, const uint64_t *shape)
 {
@@ -84,7 +49,7 @@ int npy_create(struct npy *npy, const char *directory, const char *name, const c
 		if (__builtin_mul_overflow(bytes, shape[i], &bytes))
 			return -EOVERFLOW;
 	}
-	r = create_temporary(npy, directory, name);
+	r = new_file_create(&npy->file, directory, name);
 	if (r < 0)
 		return r;
 	format_header(header, descr, dimensions, shape);
@@ -97,7 +62,7 @@ int npy_write(struct npy *npy, const void *data, size_t bytes)
 	if (bytes > npy->bytes_left)
 		return -EOVERFLOW;
 	errno = EIO;
-	if (fwrite(data, 1, bytes, npy->file) != bytes)
+	if (fwrite(data, 1, bytes, npy->file.out) != bytes)
 		return -errno;
 	npy->bytes_left -= bytes;
 	return 0;
@@ -105,27 +70,10 @@ int npy_write(struct npy *npy, const void *data, size_t bytes)
 
 int npy_commit(struct npy *npy)
 {
-	bool flushed;
-
-	if (npy->bytes_left > 0)
-		return -ENODATA;
-	errno = EIO;
-	flushed = fclose(npy->file) == 0;
-	npy->file = NULL;
-	if (!flushed || rename(npy->temporary, npy->path) < 0)
-		return -errno;
-	free(npy->temporary);
-	npy->temporary = NULL;
-	return 0;
+	return npy->bytes_left > 0 ? -ENODATA : new_file_commit(&npy->file);
 }
 
 void npy_abandon(struct npy *npy)
 {
-	if (npy->file != NULL)
-		fclose(npy->file);
-	if (npy->temporary != NULL)
-		unlink(npy->temporary);
-	free(npy->temporary);
-	free(npy->path);
-	*npy = (struct npy)NPY_NULL;
+	new_file_abandon(&npy->file);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "client/cli/new_file.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /*
  * A NumPy array file written row by row: format version 1.0, C order, little endian
@@ -16,15 +17,13 @@
  *   npy_abandon(&file);      in every case; removes what was not committed
  */
 struct npy {
-	FILE *file; /* NULL = not open */
-	char *path;
-	char *temporary;
+	struct new_file file;
 	uint64_t bytes_left; /* of the shape that the header promises */
 };
 
 #define NPY_NULL                                                                                   \
 	{                                                                                          \
-		.file = NULL                                                                       \
+		.file = NEW_FILE_NULL                                                              \
 	}
 
 enum { NPY_DIMENSIONS_MAX = 4 };

@@ -9,12 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct cli_choice cli_dtypes[] = {{"u8", STOKER_U8}, {"f32", STOKER_F32}, {NULL}};
+const struct cli_choice cli_dtypes[] = {
+	{"u8", STOKER_U8}, {"f16", STOKER_F16}, {"bf16", STOKER_BF16}, {"f32", STOKER_F32}, {NULL}};
 const struct cli_choice cli_layouts[] = {{"NCHW", STOKER_NCHW}, {"NHWC", STOKER_NHWC}, {NULL}};
 const struct cli_choice cli_payloads[] = {
 	{"shared", STOKER_SHARED}, {"inline", STOKER_INLINE}, {NULL}};
 const struct cli_choice cli_on_bad_sample[] = {{"error", STOKER_BAD_ERROR},
 	{"mask", STOKER_BAD_MASK}, {"replace", STOKER_BAD_REPLACE}, {NULL}};
+
+const char *cli_choice_name(const struct cli_choice *choices, int value)
+{
+	while (choices->name != NULL && choices->value != value)
+		choices++;
+	return choices->name;
+}
 
 static const struct cli_option *find(
 	const struct cli_option *options, const char *name, size_t length)

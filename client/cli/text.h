@@ -50,4 +50,6 @@ void json_close(struct json *json, char bracket);                     /* '}' or 
 void json_text(struct json *json, const char *key, const char *text); /* NULL gives null */
 void json_number(struct json *json, const char *key, uint64_t number);
 void json_real(struct json *json, const char *key, double number);
+void json_exact(
+	struct json *json, const char *key, double number); /* reads back as the same number */
 void json_bool(struct json *json, const char *key, bool value);

@@ -5,20 +5,55 @@
 
 #include <string.h>
 
+_Static_assert(
+	PROTOCOL_TRANSFORMS_MAX <= (int)TRANSFORM_STEPS_MAX, "each has a number to draw with");
+
 static int refuse(struct error_text *error, const char *text)
 {
 	return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, "%s", text);
 }
 
-static int parse_pixels(
+static int parse_dtype(
 	struct open_request *request, const Stoker__V1__Open *open, struct error_text *error)
 {
 	switch (open->dtype) {
 	case STOKER__V1__DTYPE__DTYPE_UNSPECIFIED:
-	case STOKER__V1__DTYPE__DTYPE_F32: request->dtype = PIXEL_F32; break;
-	case STOKER__V1__DTYPE__DTYPE_U8: request->dtype = PIXEL_U8; break;
-	default: return refuse(error, "dtype must be U8 or F32");
+	case STOKER__V1__DTYPE__DTYPE_F32: request->dtype = PIXEL_F32; return 0;
+	case STOKER__V1__DTYPE__DTYPE_U8: request->dtype = PIXEL_U8; return 0;
+	case STOKER__V1__DTYPE__DTYPE_F16: request->dtype = PIXEL_F16; return 0;
+	case STOKER__V1__DTYPE__DTYPE_BF16: request->dtype = PIXEL_BF16; return 0;
+	case STOKER__V1__DTYPE__DTYPE_F64:
+		return refuse(error, "dtype F64 is of rows that hold PARAMETERS; pixels take U8, "
+				     "F16, BF16 or F32");
+	default: return refuse(error, "dtype must be U8, F16, BF16 or F32");
 	}
+}
+
+static int parse_rows(
+	struct open_request *request, const Stoker__V1__Open *open, struct error_text *error)
+{
+	switch (open->rows) {
+	case STOKER__V1__ROWS__ROWS_PIXELS:
+		request->rows = ROW_PIXELS;
+		return parse_dtype(request, open, error);
+	case STOKER__V1__ROWS__ROWS_PARAMETERS:
+		request->rows = ROW_PARAMETERS;
+		request->dtype = PIXEL_F64;
+		if (open->dtype != STOKER__V1__DTYPE__DTYPE_UNSPECIFIED &&
+			open->dtype != STOKER__V1__DTYPE__DTYPE_F64)
+			return refuse(error, "rows of PARAMETERS have dtype F64");
+		return 0;
+	default: return refuse(error, "rows must be PIXELS or PARAMETERS");
+	}
+}
+
+static int parse_pixels(
+	struct open_request *request, const Stoker__V1__Open *open, struct error_text *error)
+{
+	int r = parse_rows(request, open, error);
+
+	if (r != 0)
+		return r;
 	switch (open->layout) {
 	case STOKER__V1__LAYOUT__LAYOUT_UNSPECIFIED:
 	case STOKER__V1__LAYOUT__LAYOUT_NCHW: request->layout = PIXEL_NCHW; break;
@@ -30,8 +65,7 @@ static int parse_pixels(
 			"%zu transforms; at most %d are taken", open->n_transforms,
 			PROTOCOL_TRANSFORMS_MAX);
 	for (size_t i = 0; i < open->n_transforms; i++) {
-		int r = open_transform_parse(&request->steps[i], open->transforms[i], error);
-
+		r = open_transform_parse(&request->steps[i], open->transforms[i], error);
 		if (r != 0)
 			return r;
 	}

@@ -16,7 +16,8 @@ struct open_request {
 	uint32_t request;
 	struct transform_step steps[PROTOCOL_TRANSFORMS_MAX];
 	size_t step_count;
-	enum pixel_dtype dtype;
+	enum row_content rows;
+	enum pixel_dtype dtype; /* F64 with ROW_PARAMETERS */
 	enum pixel_layout layout;
 	struct stream_params params; /* order.samples and fingerprint come from the data set */
 	uint32_t depth;              /* 0 = ours to choose */

@@ -120,6 +120,16 @@ static void fill_source(struct served_stream *served, const struct transform_pla
 	source->fds[2] = served->dataset->data_fd;
 }
 
+static int compile_plan(struct transform_plan *plan, const struct transform_source *source,
+	const struct open_request *request, struct error_text *error)
+{
+	if (request->rows == ROW_PARAMETERS)
+		return transform_compile_parameters(
+			plan, source, request->steps, request->step_count, request->layout, error);
+	return transform_compile(plan, source, request->steps, request->step_count, request->dtype,
+		request->layout, error);
+}
+
 /* Fill in everything but the population of the memory: 0 or an error code. */
 static int build(struct served_stream *served, const struct open_request *request,
 	const struct stream_params *params, struct error_text *error)
@@ -132,8 +142,7 @@ static int build(struct served_stream *served, const struct open_request *reques
 
 	if (r != 0)
 		return r;
-	if (transform_compile(&plan, &source, request->steps, request->step_count, request->dtype,
-		    request->layout, error) != 0)
+	if (compile_plan(&plan, &source, request, error) != 0)
 		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
 	r = make_arena(served, request, plan.row_bytes, &arena, error);
 	if (r != 0)

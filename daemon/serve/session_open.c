@@ -76,6 +76,13 @@ void session_cancel_openings(struct session *session)
 
 /* ---- the last step: the stream exists ---- */
 
+/* enum pixel_dtype has the protocol's numbers. */
+_Static_assert((int)PIXEL_U8 == STOKER__V1__DTYPE__DTYPE_U8, "dtype");
+_Static_assert((int)PIXEL_F16 == STOKER__V1__DTYPE__DTYPE_F16, "dtype");
+_Static_assert((int)PIXEL_BF16 == STOKER__V1__DTYPE__DTYPE_BF16, "dtype");
+_Static_assert((int)PIXEL_F32 == STOKER__V1__DTYPE__DTYPE_F32, "dtype");
+_Static_assert((int)PIXEL_F64 == STOKER__V1__DTYPE__DTYPE_F64, "dtype");
+
 static int send_opened(
 	struct session *session, const struct served_stream *served, uint32_t request, int fd)
 {
@@ -83,15 +90,17 @@ static int send_opened(
 	const struct transform_plan *plan = &stream->source.attach.plan;
 	const struct arena_geometry *geometry = &stream->arena.geometry;
 	Stoker__V1__Opened opened = STOKER__V1__OPENED__INIT;
-	uint32_t nchw[3] = {plan->channels, plan->height, plan->width};
-	uint32_t nhwc[3] = {plan->height, plan->width, plan->channels};
+	uint32_t nchw[3], nhwc[3];
 
+	transform_row_shape(plan, nchw);
+	nhwc[0] = nchw[1];
+	nhwc[1] = nchw[2];
+	nhwc[2] = nchw[0];
 	opened.request = request;
 	opened.stream = served->client_id;
 	opened.n_shape = 3;
 	opened.shape = plan->layout == PIXEL_NCHW ? nchw : nhwc;
-	opened.dtype = plan->dtype == PIXEL_U8 ? STOKER__V1__DTYPE__DTYPE_U8
-					       : STOKER__V1__DTYPE__DTYPE_F32;
+	opened.dtype = (Stoker__V1__Dtype)plan->dtype;
 	opened.layout = plan->layout == PIXEL_NCHW ? STOKER__V1__LAYOUT__LAYOUT_NCHW
 						   : STOKER__V1__LAYOUT__LAYOUT_NHWC;
 	opened.payload = served->is_inline ? STOKER__V1__PAYLOAD__PAYLOAD_INLINE

@@ -61,7 +61,7 @@ struct job_attach {
 	uint32_t stream;
 	uint32_t on_bad_sample; /* enum bad_sample_policy */
 	uint32_t reserved;
-	uint64_t seed; /* of the stream's order; chooses replacements */
+	uint64_t seed; /* of the stream: its order, replacements and random transforms */
 	struct arena_geometry geometry;
 	struct transform_plan plan;
 };

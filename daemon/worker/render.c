@@ -215,11 +215,26 @@ static int load_raw(
 	return 0;
 }
 
-int render_row(struct renderer *renderer, const struct view *view, uint32_t slot, uint32_t row,
-	uint64_t sample, struct error_text *why)
+/* Transform the sample that has been decoded, and write what the stream's rows hold. */
+static int fill_row(struct renderer *renderer, const struct view *view,
+	const struct random_key *key, void *row, struct error_text *why)
 {
 	const struct transform_plan *plan = &view->plan;
-	const struct image *image = &renderer->image;
+	struct image *image = &renderer->image;
+	uint32_t width = image->width, height = image->height;
+	int r = transform_apply(plan, key, image, &renderer->image_ops, why);
+
+	if (r == 0 && plan->rows == ROW_PARAMETERS)
+		return transform_parameters(plan, key, width, height, row, why);
+	if (r == 0)
+		transform_render(plan, key, image, row);
+	return r;
+}
+
+int render_row(struct renderer *renderer, const struct view *view, uint32_t slot, uint32_t row,
+	uint64_t epoch, uint64_t sample, struct error_text *why)
+{
+	const struct random_key key = {.seed = view->seed, .epoch = epoch, .sample = sample};
 	int r;
 
 	if (view->source_fd < 0)
@@ -230,12 +245,11 @@ int render_row(struct renderer *renderer, const struct view *view, uint32_t slot
 		r = load_file(renderer, view, sample, why);
 	if (r != 0)
 		return r;
-	if (image->channels != plan->decode_channels)
-		return error_set(why, BAD_SIZE, "has %u channels", image->channels);
-	r = transform_apply(plan, &renderer->image, &renderer->image_ops, why);
+	if (renderer->image.channels != view->plan.decode_channels)
+		return error_set(why, BAD_SIZE, "has %u channels", renderer->image.channels);
+	r = fill_row(renderer, view, &key, arena_pixels(&view->arena, slot, row), why);
 	if (r != 0)
 		return r < 0 ? r : BAD_SIZE;
-	transform_render(plan, image, arena_pixels(&view->arena, slot, row));
 	arena_rows(&view->arena, slot)[row] = (struct batch_row){
 		.sample = sample,
 		.label = view->index.samples[sample].label,

@@ -30,10 +30,10 @@ enum {
 };
 
 /* Render sample `sample` into row `row` of slot `slot`: read, decode, transform, write pixels and the
- * row's entry in the table. Everything must be in range (job_fits). 0, an enum bad_reason,
- * -ENOMEM. */
+ * row's entry in the table. Random transforms draw for this sample in `epoch`. Everything must be in
+ * range (job_fits). 0, an enum bad_reason, -ENOMEM. */
 int render_row(struct renderer *renderer, const struct view *view, uint32_t slot, uint32_t row,
-	uint64_t sample, struct error_text *why);
+	uint64_t epoch, uint64_t sample, struct error_text *why);
 
 /* Is every number of this job inside the view's arena and index? */
 bool render_job_fits(const struct view *view, const struct job_render *job);

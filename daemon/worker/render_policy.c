@@ -29,7 +29,7 @@ static int try_row(struct renderer *renderer, const struct view *view, const str
 
 	if (job->skip[i] >> attempt & 1)
 		return error_set(why, BAD_KILLER, "its decoding has killed a worker twice");
-	r = render_row(renderer, view, job->slot, job->first_row + i, sample, why);
+	r = render_row(renderer, view, job->slot, job->first_row + i, job->epoch, sample, why);
 	if (r < 0)
 		return error_set(why, BAD_PICTURE, "cannot be decoded: %s", strerror(-r));
 	return r;

@@ -49,7 +49,10 @@ ARENA_MAGIC = int.from_bytes(b'STKARENA', 'little')
 ROW_TYPE = np.dtype([('sample', '<u8'), ('label', '<i4'), ('status', '<u4')])
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
-NUMPY_DTYPE = {pb.DTYPE_U8: np.dtype('u1'), pb.DTYPE_F32: np.dtype('<f4')}
+# NumPy has no bfloat16: bits.
+NUMPY_DTYPE = {pb.DTYPE_U8: np.dtype('u1'), pb.DTYPE_F16: np.dtype('<f2'),
+               pb.DTYPE_BF16: np.dtype('<u2'), pb.DTYPE_F32: np.dtype('<f4'),
+               pb.DTYPE_F64: np.dtype('<f8')}
 
 
 def grayscale(channels=1):

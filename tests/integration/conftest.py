@@ -85,6 +85,21 @@ def rgb_folder(data_root):
 
 
 @pytest.fixture(scope='session')
+def sizes_folder(data_root):
+    """20 files of 5 sizes in 2 classes, grey and RGB."""
+    sizes = [(40, 60), (61, 40), (33, 33), (20, 90), (64, 48)]
+    images = [make_data.pixels(1, sizes[i % 5] + ((3,) if i % 3 else ()), seed=i)[0]
+              for i in range(20)]
+    return make_data.write_folder(f'{data_root}/sizes', images, 2)
+
+
+@pytest.fixture(scope='session')
+def many_folder(data_root):
+    """1,500 pictures of 24 x 32, so that what is drawn for them can be counted."""
+    return make_data.write_folder(f'{data_root}/many', make_data.pixels(1500, (24, 32)), 3)
+
+
+@pytest.fixture(scope='session')
 def mixed_folder(data_root):
     """A file of every PNG colour type and depth but 16-bit grey, all of one size."""
     return make_data.write_mixed_folder(f'{data_root}/mixed')

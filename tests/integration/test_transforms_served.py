@@ -90,7 +90,7 @@ def test_sizes_that_differ(start_daemon, scratch, text, sizes):
     ([pb.Transform(pad=pb.Pad(padding=[1], fill=[256]))], 'fill'),
     ([pb.Transform(pad=pb.Pad(padding=[1, 2, 3]))], 'padding'),
     ([to_tensor(), pb.Transform(pad=pb.Pad(padding=[1]))], 'Pad stands after ToTensor'),
-    ([pb.Transform(pad=pb.Pad(padding=[0]))] * 9, 'more than 8'),
+    ([pb.Transform(pad=pb.Pad(padding=[0]))] * 17, 'more than 16'),
     ([grayscale(), pb.Transform(pad=pb.Pad(padding=[0], fill=[1, 2, 3]))], 'fill'),
 ])
 def test_refused(start_daemon, grey_folder, transforms, words):

@@ -113,7 +113,17 @@ static void bad_options_are_not_sent(void **state)
 	options.batch_size = PROTOCOL_BATCH_SIZE_MAX + 1;
 	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EINVAL);
 	options = make_options();
-	options.dtype = (enum stoker_dtype)2;
+	options.dtype = (enum stoker_dtype)6;
+	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EINVAL);
+	options = make_options();
+	options.dtype = STOKER_F64;
+	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EINVAL);
+	message_has(&fixture, "STOKER_ROWS_PARAMETERS");
+	options = make_options();
+	options.rows = STOKER_ROWS_PARAMETERS;
+	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EINVAL);
+	options = make_options();
+	options.rows = (enum stoker_rows)3;
 	assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EINVAL);
 	options = make_options();
 	options.payload = 3;

@@ -154,16 +154,41 @@ static void unknown_values(void **state)
 	assert_int_equal(parse(&open, true).params.on_bad_sample, BAD_SAMPLE_REPLACE);
 	open.on_bad_sample = STOKER__V1__ON_BAD_SAMPLE__ON_BAD_SAMPLE_MASK;
 	assert_int_equal(parse(&open, true).params.on_bad_sample, BAD_SAMPLE_MASK);
-	open.dtype = (Stoker__V1__Dtype)2;
+	open.dtype = (Stoker__V1__Dtype)6;
 	check_refused(&open, true, "dtype");
 	open.dtype = (Stoker__V1__Dtype)-1;
 	check_refused(&open, true, "dtype");
+	open = plain();
+	open.rows = (Stoker__V1__Rows)3;
+	check_refused(&open, true, "rows");
 	open = plain();
 	open.layout = (Stoker__V1__Layout)3;
 	check_refused(&open, true, "layout");
 	open = plain();
 	open.payload = (Stoker__V1__Payload)3;
 	check_refused(&open, true, "payload");
+}
+
+/* Parameters are doubles, and nothing else is. */
+static void dtypes_and_rows(void **state)
+{
+	Stoker__V1__Open open = plain();
+
+	(void)state;
+	open.dtype = STOKER__V1__DTYPE__DTYPE_F16;
+	assert_int_equal(parse(&open, true).dtype, PIXEL_F16);
+	open.dtype = STOKER__V1__DTYPE__DTYPE_BF16;
+	assert_int_equal(parse(&open, true).dtype, PIXEL_BF16);
+	assert_int_equal(parse(&open, true).rows, ROW_PIXELS);
+	open.dtype = STOKER__V1__DTYPE__DTYPE_F64;
+	check_refused(&open, true, "PARAMETERS");
+	open.rows = STOKER__V1__ROWS__ROWS_PARAMETERS;
+	assert_int_equal(parse(&open, true).dtype, PIXEL_F64);
+	assert_int_equal(parse(&open, true).rows, ROW_PARAMETERS);
+	open.dtype = STOKER__V1__DTYPE__DTYPE_UNSPECIFIED;
+	assert_int_equal(parse(&open, true).dtype, PIXEL_F64);
+	open.dtype = STOKER__V1__DTYPE__DTYPE_F32;
+	check_refused(&open, true, "F64");
 }
 
 static void shared_payload_needs_descriptors(void **state)
@@ -287,6 +312,7 @@ int main(void)
 		cmocka_unit_test(limits),
 		cmocka_unit_test(epochs_fit_into_64_bits),
 		cmocka_unit_test(unknown_values),
+		cmocka_unit_test(dtypes_and_rows),
 		cmocka_unit_test(shared_payload_needs_descriptors),
 		cmocka_unit_test(steps_are_taken_over),
 		cmocka_unit_test(normalize_takes_1_or_3_values),

@@ -15,6 +15,7 @@
 #endif
 
 static const struct transform_source rgb_source = {.width = 5, .height = 3, .channels = 3};
+static const struct random_key no_key;
 static const struct transform_source l_source = {.width = 5, .height = 3, .channels = 1};
 
 #define GRAYSCALE(n)                                                                               \
@@ -108,7 +109,8 @@ static const struct pipeline pipelines[] = {
 		PIXEL_F32, 3, 0, 0, "finite"},
 	{"unknown step", {TO_TENSOR, {.kind = 99}}, 2, PIXEL_F32, 3, 0, 0, "99"},
 	{"step 0", {{.kind = 0}}, 1, PIXEL_U8, 3, 0, 0, "unknown transform"},
-	{"unknown dtype", {{0}}, 0, 2, 3, 0, 0, "dtype"},
+	{"unknown dtype", {{0}}, 0, 6, 3, 0, 0, "dtype of number 6"},
+	{"doubles", {TO_TENSOR}, 1, PIXEL_F64, 3, 0, 0, "dtype of number 5"},
 	{"two source channels", {{0}}, 0, PIXEL_U8, 2, 0, 0, "2 channels"},
 };
 /* clang-format on */
@@ -261,7 +263,7 @@ static void check_render(const struct transform_plan *plan)
 			for (uint32_t c = 0; c < image.channels; c++)
 				image.pixels[(y * plan->width + x) * image.channels + c] =
 					sample(y, x, c);
-	transform_render(plan, &image, row);
+	transform_render(plan, &no_key, &image, row);
 	for (uint32_t y = 0; y < plan->height; y++)
 		for (uint32_t x = 0; x < plan->width; x++)
 			for (uint32_t c = 0; c < plan->channels; c++) {
@@ -356,9 +358,9 @@ static void mutated_plans(void **state)
 	REFUSED(op_count = 2);
 	REFUSED(op_count = IMAGE_OPS_MAX + 1);
 	REFUSED(image_channels = 3);
-	REFUSED(ops[0].kind = 0);
-	REFUSED(ops[0].width = 0);
-	REFUSED(ops[0].height = IMAGE_OP_EDGE_MAX + 1);
+	REFUSED(ops[0].image.kind = 0);
+	REFUSED(ops[0].image.width = 0);
+	REFUSED(ops[0].image.height = IMAGE_OP_EDGE_MAX + 1);
 	REFUSED(row_bytes = 0);
 	REFUSED(row_bytes = plan.row_bytes - 1);
 	REFUSED(row_bytes = plan.row_bytes + 1);
@@ -392,7 +394,7 @@ static void operations_are_bounded(void **state)
 	assert_int_equal(transform_compile(&plan, &rgb_source, steps, IMAGE_OPS_MAX + 1, PIXEL_U8,
 				 PIXEL_NCHW, &error),
 		TRANSFORM_REFUSED);
-	assert_non_null(strstr(error.text, "more than 8 operations"));
+	assert_non_null(strstr(error.text, "more than 16 operations"));
 }
 
 /* A sample of another size is refused by the name of both sizes, unless the steps make one of them. */
@@ -410,18 +412,18 @@ static void sizes_of_samples(void **state)
 	memset(image.pixels, 0, 72);
 	assert_int_equal(
 		transform_compile(&plan, &rgb_source, NULL, 0, PIXEL_U8, PIXEL_NCHW, NULL), 0);
-	assert_int_equal(transform_apply(&plan, &image, &buffers, &error), TRANSFORM_BAD);
+	assert_int_equal(transform_apply(&plan, &no_key, &image, &buffers, &error), TRANSFORM_BAD);
 	assert_non_null(strstr(error.text, "is 6x4, but the first sample is 5x3"));
 	assert_non_null(strstr(error.text, "Resize(256), CenterCrop(224)"));
 
 	assert_int_equal(
 		transform_compile(&plan, &rgb_source, &pad, 1, PIXEL_U8, PIXEL_NCHW, NULL), 0);
-	assert_int_equal(transform_apply(&plan, &image, &buffers, &error), TRANSFORM_BAD);
+	assert_int_equal(transform_apply(&plan, &no_key, &image, &buffers, &error), TRANSFORM_BAD);
 	assert_non_null(strstr(error.text, "is 6x4 and the transforms make 6x4 of it, but 5x3"));
 
 	assert_int_equal(
 		transform_compile(&plan, &rgb_source, &crop, 1, PIXEL_U8, PIXEL_NCHW, NULL), 0);
-	assert_int_equal(transform_apply(&plan, &image, &buffers, &error), 0);
+	assert_int_equal(transform_apply(&plan, &no_key, &image, &buffers, &error), 0);
 	assert_int_equal(image.width, 2);
 	image_finish(&image);
 	image_ops_buffers_finish(&buffers);

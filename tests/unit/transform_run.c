@@ -44,6 +44,7 @@ static bool read_step(struct transform_step *step)
 static void answer(
 	const struct transform_plan *plan, struct image *image, struct image_ops_buffers *buffers)
 {
+	const struct random_key key = {0};
 	struct error_text error = {""};
 	uint8_t *row;
 
@@ -55,14 +56,14 @@ static void answer(
 		image_rgb_to_l(image->pixels, image->pixels, (size_t)image->width * image->height);
 		image->channels = 1;
 	}
-	if (transform_apply(plan, image, buffers, &error) != 0) {
+	if (transform_apply(plan, &key, image, buffers, &error) != 0) {
 		printf("bad %s\n", error.text);
 		return;
 	}
 	row = malloc(plan->row_bytes);
 	if (row == NULL)
 		exit(2);
-	transform_render(plan, image, row);
+	transform_render(plan, &key, image, row);
 	printf("ok %u %u %u\n", plan->width, plan->height, plan->channels);
 	fwrite(row, 1, plan->row_bytes, stdout);
 	free(row);
