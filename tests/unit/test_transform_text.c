@@ -163,7 +163,7 @@ static void errors_show_the_place(void **state)
 		{"Normalize(1 +, 1)", 1, 14, "expected a number, found ','"},
 		{"Normalize(2 ** 3, 1)", 1, 14, "expected a number, found '*'"},
 		{"Normalize(8 % 2, 1)", 1, 13, "expected ',' or ')', found '%'"},
-		{"Normalize((1 + 2, 1)", 1, 21, "expected ',' or ')', found the end"},
+		{"Normalize((1 + 2", 1, 17, "expected ',' or ')', found the end"},
 		{"Normalize(1 + (2, 1))", 1, 17, "expected ')', found ','"},
 		{"Normalize(int(1, 1)", 1, 18, "expected ')', found '1'"},
 		{"Normalize(abs(1), 1)", 1, 11, "expected numbers in parentheses"},
