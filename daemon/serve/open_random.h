@@ -7,7 +7,7 @@
 
 /*
  * Fill `step`, zeroed before, from a random transform of an Open: its kind, `values` and `random`, but
- * for the place in the pipeline. Each number is finite and in its range; the least of two is not greater
+ * for the place in the pipeline, which transform_compile knows. Each number is finite and in its range; the least of two is not greater
  * than the other. 0, or a positive Stoker__V1__ErrorCode with a sentence.
  */
 int open_random_parse(struct transform_step *step, const Stoker__V1__Transform *transform,

@@ -34,7 +34,6 @@ static int parse_pixels(
 
 		if (r != 0)
 			return r;
-		request->steps[i].random.transform = (uint32_t)i;
 	}
 	request->step_count = open->n_transforms;
 	return 0;
