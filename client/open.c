@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/private.h"
-#include "client/transform_text.h"
+#include "client/transform_message.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,90 +33,6 @@ void cursor_to_message(Stoker__V1__Cursor *message, const struct stoker_cursor *
 	message->fingerprint = cursor->fingerprint;
 }
 
-/* The protobuf form of a pipeline; points into itself and into the steps. */
-struct transform_messages {
-	Stoker__V1__Transform transforms[PROTOCOL_TRANSFORMS_MAX];
-	Stoker__V1__Transform *pointers[PROTOCOL_TRANSFORMS_MAX];
-	union {
-		Stoker__V1__Grayscale grayscale;
-		Stoker__V1__ToTensor to_tensor;
-		Stoker__V1__Normalize normalize;
-		Stoker__V1__Resize resize;
-		Stoker__V1__CenterCrop center_crop;
-		Stoker__V1__Pad pad;
-	} steps[PROTOCOL_TRANSFORMS_MAX];
-};
-
-static void resize_to_message(Stoker__V1__Resize *resize, struct transform_text_step *step)
-{
-	stoker__v1__resize__init(resize);
-	resize->size = step->size.values;
-	resize->n_size = step->size.count;
-	resize->interpolation = (Stoker__V1__Interpolation)step->interpolation;
-	resize->max_size = step->max_size;
-}
-
-static void pad_to_message(Stoker__V1__Pad *pad, struct transform_text_step *step)
-{
-	stoker__v1__pad__init(pad);
-	pad->padding = step->padding.values;
-	pad->n_padding = step->padding.count;
-	pad->fill = step->fill.values;
-	pad->n_fill = step->fill.count;
-	pad->padding_mode = (Stoker__V1__PaddingMode)step->padding_mode;
-}
-
-static void transforms_to_messages(
-	struct transform_messages *messages, struct transform_text *pipeline)
-{
-	for (size_t i = 0; i < pipeline->count; i++) {
-		struct transform_text_step *step = &pipeline->steps[i];
-		Stoker__V1__Transform *transform = &messages->transforms[i];
-
-		stoker__v1__transform__init(transform);
-		messages->pointers[i] = transform;
-		switch (step->kind) {
-		case TRANSFORM_TEXT_GRAYSCALE:
-			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_GRAYSCALE;
-			transform->grayscale = &messages->steps[i].grayscale;
-			stoker__v1__grayscale__init(transform->grayscale);
-			transform->grayscale->num_output_channels = step->channels;
-			break;
-		case TRANSFORM_TEXT_TO_TENSOR:
-			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_TO_TENSOR;
-			transform->to_tensor = &messages->steps[i].to_tensor;
-			stoker__v1__to_tensor__init(transform->to_tensor);
-			break;
-		case TRANSFORM_TEXT_NORMALIZE:
-			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_NORMALIZE;
-			transform->normalize = &messages->steps[i].normalize;
-			stoker__v1__normalize__init(transform->normalize);
-			transform->normalize->mean = step->mean.values;
-			transform->normalize->n_mean = step->mean.count;
-			transform->normalize->std = step->std.values;
-			transform->normalize->n_std = step->std.count;
-			break;
-		case TRANSFORM_TEXT_RESIZE:
-			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_RESIZE;
-			transform->resize = &messages->steps[i].resize;
-			resize_to_message(transform->resize, step);
-			break;
-		case TRANSFORM_TEXT_CENTER_CROP:
-			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_CENTER_CROP;
-			transform->center_crop = &messages->steps[i].center_crop;
-			stoker__v1__center_crop__init(transform->center_crop);
-			transform->center_crop->size = step->size.values;
-			transform->center_crop->n_size = step->size.count;
-			break;
-		case TRANSFORM_TEXT_PAD:
-			transform->transform_case = STOKER__V1__TRANSFORM__TRANSFORM_PAD;
-			transform->pad = &messages->steps[i].pad;
-			pad_to_message(transform->pad, step);
-			break;
-		}
-	}
-}
-
 static int send_open(struct stoker *stoker, const struct stoker_options *options,
 	struct transform_text *pipeline, uint32_t request)
 {
@@ -125,7 +41,7 @@ static int send_open(struct stoker *stoker, const struct stoker_options *options
 	Stoker__V1__ClientMessage message = STOKER__V1__CLIENT_MESSAGE__INIT;
 	struct transform_messages transforms;
 
-	transforms_to_messages(&transforms, pipeline);
+	transform_messages_fill(&transforms, pipeline);
 	open.request = request;
 	open.dataset.data = (uint8_t *)options->dataset;
 	open.dataset.len = strlen(options->dataset);

@@ -128,10 +128,14 @@ struct stoker_cursor {
 struct stoker_options {
 	const char *dataset;
 	uint32_t batch_size; /* 64 */
-	const char
-		*transforms; /* "ToTensor()"; as a torchvision user writes them, NULL or "": none */
+	/* "ToTensor()"; NULL or "": none. As a torchvision user writes them, Compose([...]) around them or
+	 * not: Resize CenterCrop Pad Grayscale RandomCrop RandomResizedCrop RandomHorizontalFlip
+	 * RandomVerticalFlip RandomRotation RandomAffine ColorJitter RandomGrayscale GaussianBlur
+	 * ToTensor PILToTensor ConvertImageDtype Normalize RandomErasing. What is wrong with them is
+	 * said by line and column in stoker_message. */
+	const char *transforms;
 	enum stoker_dtype dtype;   /* STOKER_F32; STOKER_U8 takes pipelines that end in bytes, the
-				  * others those that end in floats */
+				    * others those that end in floats */
 	enum stoker_layout layout; /* STOKER_NCHW */
 	bool shuffle;         /* false; true = torch DistributedSampler's order, anew each epoch */
 	uint64_t seed;        /* 0; of the order, and of random transforms */

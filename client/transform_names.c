@@ -3,61 +3,68 @@
 
 #include <string.h>
 
-enum { OURS = 7, NAME_MAX_LENGTH = 32 };
+enum { NAME_MAX_LENGTH = 32 };
 
-/* torchvision.transforms of 0.14 and 0.15; ours first. */
-static const char *const names[] = {
-	"Compose",
-	"Grayscale",
-	"ToTensor",
-	"Normalize",
-	"Resize",
-	"CenterCrop",
-	"Pad",
+/* Ends of sentences. */
+#define IN_THE_LOOP "do it to the batches in the training loop"
+#define SEVERAL     "a sample has one picture"
+#define CHOICE      "only single transforms are left to chance, by the p of those that have one"
 
-	"AugMix",
-	"AutoAugment",
-	"ColorJitter",
-	"ConvertImageDtype",
-	"ElasticTransform",
-	"FiveCrop",
-	"GaussianBlur",
-	"Lambda",
-	"LinearTransformation",
-	"PILToTensor",
-	"RandAugment",
-	"RandomAdjustSharpness",
-	"RandomAffine",
-	"RandomApply",
-	"RandomAutocontrast",
-	"RandomChoice",
-	"RandomCrop",
-	"RandomEqualize",
-	"RandomErasing",
-	"RandomGrayscale",
-	"RandomHorizontalFlip",
-	"RandomInvert",
-	"RandomOrder",
-	"RandomPerspective",
-	"RandomPosterize",
-	"RandomResizedCrop",
-	"RandomRotation",
-	"RandomSolarize",
-	"RandomVerticalFlip",
-	"TenCrop",
-	"ToPILImage",
-	"TrivialAugmentWide",
+/* torchvision.transforms of 0.14 and 0.15; NULL: we have it too. */
+static const struct {
+	const char *name, *foreign;
+} names[] = {
+	{"Compose", NULL},
+	{"Grayscale", NULL},
+	{"ToTensor", NULL},
+	{"Normalize", NULL},
+	{"Resize", NULL},
+	{"CenterCrop", NULL},
+	{"Pad", NULL},
+	{"RandomCrop", NULL},
+	{"RandomResizedCrop", NULL},
+	{"RandomHorizontalFlip", NULL},
+	{"RandomVerticalFlip", NULL},
+	{"RandomRotation", NULL},
+	{"RandomAffine", NULL},
+	{"ColorJitter", NULL},
+	{"RandomGrayscale", NULL},
+	{"GaussianBlur", NULL},
+	{"RandomErasing", NULL},
+	{"ConvertImageDtype", NULL},
+	{"PILToTensor", NULL},
+
+	{"AugMix", IN_THE_LOOP},
+	{"AutoAugment", IN_THE_LOOP},
+	{"ElasticTransform", IN_THE_LOOP},
+	{"FiveCrop", SEVERAL},
+	{"Lambda", "it is code of Python, which only Python can run: " IN_THE_LOOP},
+	{"LinearTransformation", IN_THE_LOOP},
+	{"RandAugment", IN_THE_LOOP},
+	{"RandomAdjustSharpness", IN_THE_LOOP},
+	{"RandomApply", CHOICE},
+	{"RandomAutocontrast", IN_THE_LOOP},
+	{"RandomChoice", CHOICE},
+	{"RandomEqualize", IN_THE_LOOP},
+	{"RandomInvert", IN_THE_LOOP},
+	{"RandomOrder", CHOICE},
+	{"RandomPerspective", IN_THE_LOOP},
+	{"RandomPosterize", IN_THE_LOOP},
+	{"RandomSolarize", IN_THE_LOOP},
+	{"TenCrop", SEVERAL},
+	{"ToPILImage", "samples are pictures already, leave it out"},
+	{"TrivialAugmentWide", IN_THE_LOOP},
 };
 
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
-bool transform_name_is_foreign(const char *name, size_t length)
+const char *transform_name_foreign(const char *name, size_t length)
 {
-	for (size_t i = OURS; i < NAMES; i++) {
-		if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
-			return true;
+	for (size_t i = 0; i < NAMES; i++) {
+		if (strlen(names[i].name) == length && memcmp(names[i].name, name, length) == 0)
+			return names[i].foreign;
 	}
-	return false;
+	return NULL;
 }
 
 static char lower(char c)
@@ -98,11 +105,11 @@ const char *transform_name_suggest(const char *name, size_t length)
 	if (length > NAME_MAX_LENGTH)
 		return NULL;
 	for (size_t i = 0; i < NAMES; i++) {
-		size_t d = distance(name, length, names[i], strlen(names[i]));
+		size_t d = distance(name, length, names[i].name, strlen(names[i].name));
 
 		if (d < least) {
 			least = d;
-			nearest = names[i];
+			nearest = names[i].name;
 		}
 	}
 	return nearest;

@@ -199,15 +199,11 @@ static bool scan_decimal(struct scanner *scanner, struct number *number)
 int scan_number(struct scanner *scanner, struct number *number)
 {
 	char first = scan_peek(scanner);
-	bool negative = first == '-', good;
-	size_t start;
+	size_t start = scanner->at;
+	bool good;
 	int base;
 
-	number->at = scanner->at;
-	if (first == '-' || first == '+')
-		scanner->at++;
-	first = scan_peek(scanner);
-	start = scanner->at;
+	number->at = start;
 	if (!is_digit(first) && !(first == '.' && is_digit(scanner->text[start + 1])))
 		return scan_expected(scanner, "a number");
 
@@ -232,7 +228,5 @@ int scan_number(struct scanner *scanner, struct number *number)
 		return scan_error(scanner, start, "'%.*s' is not a number of Python",
 			end - start > 40 ? 40 : (int)(end - start), scanner->text + start);
 	}
-	if (negative)
-		number->value = -number->value;
 	return 0;
 }

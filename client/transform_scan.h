@@ -35,29 +35,21 @@ struct token scan_name(struct scanner *scanner);
 
 bool token_is(const struct scanner *scanner, struct token token, const char *text);
 
+/* A number of Python. */
 struct number {
 	size_t at;
 	double value;
-	bool integer; /* written without point and exponent */
+	bool integer; /* an int of Python's, not a float */
 };
 
-/* Take a number of Python: sign, underscores, 0x 0o 0b, point, exponent. 0 or -EINVAL. */
+/* Take a number without a sign: underscores, 0x 0o 0b, point, exponent. 0 or -EINVAL. */
 int scan_number(struct scanner *scanner, struct number *number);
-
-/* ---- transform_arguments.c ---- */
-
-/* Take the argument of the step's kind with this number in torchvision's order. 0 or -EINVAL. */
-int transform_argument_parse(
-	struct scanner *scanner, struct transform_text_step *step, size_t parameter);
-
-/* Do the arguments fit each other? `places` says where each stands. 0 or -EINVAL. */
-int transform_arguments_check(
-	struct scanner *scanner, const struct transform_text_step *step, const size_t *places);
 
 /* ---- transform_names.c ---- */
 
-/* Does torchvision have a transform of this name (but we have not)? */
-bool transform_name_is_foreign(const char *name, size_t length);
+/* Does torchvision have a transform of this name that we have not? Then why, or what to do: the end of
+ * a sentence; else NULL. */
+const char *transform_name_foreign(const char *name, size_t length);
 
 /* The name most like this one, or NULL when none is near. */
 const char *transform_name_suggest(const char *name, size_t length);

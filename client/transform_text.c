@@ -1,48 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/transform_text.h"
 
-#include "client/transform_scan.h"
+#include "client/transform_forms.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NESTING_MAX = 8, PARAMETERS_MAX = 4, NAMED = PARAMETERS_MAX + 1 };
-
-/* A transform's parameters in torchvision's order. */
-static const struct signature {
-	const char *name;
-	enum transform_text_kind kind;
-	size_t count, required;
-	const char *parameters[PARAMETERS_MAX];
-	const char *example;
-} signatures[] = {
-	{"Grayscale", TRANSFORM_TEXT_GRAYSCALE, 1, 0, {"num_output_channels"}, NULL},
-	{"ToTensor", TRANSFORM_TEXT_TO_TENSOR, 0, 0, {NULL}, NULL},
-	{"Normalize", TRANSFORM_TEXT_NORMALIZE, 3, 2, {"mean", "std", "inplace"},
-		"Normalize((0.5,), (0.5,))"},
-	{"Resize", TRANSFORM_TEXT_RESIZE, 4, 1, {"size", "interpolation", "max_size", "antialias"},
-		"Resize(256)"},
-	{"CenterCrop", TRANSFORM_TEXT_CENTER_CROP, 1, 1, {"size"}, "CenterCrop(224)"},
-	{"Pad", TRANSFORM_TEXT_PAD, 3, 1, {"padding", "fill", "padding_mode"}, "Pad(4)"},
-};
-
-enum { SIGNATURES = sizeof(signatures) / sizeof(signatures[0]) };
+enum { NESTING_MAX = 8, NAMED = PARAMETERS_MAX + 1, LIST_MAX = 320 };
 
 /* A name as it stands in the text, cut to a printable length for "%.*s". */
 #define SHOWN(scanner, token)                                                                      \
 	(token).length > 40 ? 40 : (int)(token).length, (scanner)->text + (token).at
 
 /* "mean, std, inplace" */
-static const char *list_parameters(const struct signature *signature, char text[64])
+static const char *list_parameters(const struct signature *signature, char text[LIST_MAX])
 {
-	text[0] = '\0';
-	for (size_t i = 0; i < signature->count; i++) {
-		if (i > 0)
-			strcat(text, ", ");
-		strcat(text, signature->parameters[i]);
-	}
+	size_t used = 0;
+
+	for (size_t i = 0; i < signature->count && used < LIST_MAX; i++)
+		used += (size_t)snprintf(text + used, LIST_MAX - used, "%s%s", i ? ", " : "",
+			signature->parameters[i].name);
 	return signature->count ? text : "no arguments";
+}
+
+/* Names that older versions of torchvision had. */
+static const char *new_name(const struct scanner *scanner, struct token name)
+{
+	if (token_is(scanner, name, "resample"))
+		return "; it is called interpolation now";
+	if (token_is(scanner, name, "fillcolor"))
+		return "; it is called fill now";
+	return "";
 }
 
 /* Which parameter comes next: named by `name =`, or the next one by position. */
@@ -51,16 +40,17 @@ static int choose_parameter(struct scanner *scanner, const struct signature *sig
 {
 	size_t before = scanner->at;
 	struct token name = scan_name(scanner);
-	char list[64];
+	char list[LIST_MAX];
 
 	if (name.length > 0 && scan_take(scanner, '=')) {
 		*positional = NAMED;
 		for (*parameter = 0; *parameter < signature->count; ++*parameter) {
-			if (token_is(scanner, name, signature->parameters[*parameter]))
+			if (token_is(scanner, name, signature->parameters[*parameter].name))
 				return 0;
 		}
-		return scan_error(scanner, name.at, "%s has no argument '%.*s'; it takes %s",
-			signature->name, SHOWN(scanner, name), list_parameters(signature, list));
+		return scan_error(scanner, name.at, "%s has no argument '%.*s'; it takes %s%s",
+			signature->name, SHOWN(scanner, name), list_parameters(signature, list),
+			new_name(scanner, name));
 	}
 	scanner->at = before;
 	scan_peek(scanner);
@@ -71,6 +61,23 @@ static int choose_parameter(struct scanner *scanner, const struct signature *sig
 		return scan_error(scanner, scanner->at, "too many arguments: %s takes %s",
 			signature->name, list_parameters(signature, list));
 	*parameter = (*positional)++;
+	return 0;
+}
+
+/* One argument; its value begins at *place. */
+static int parse_argument(struct scanner *scanner, const struct parameter *parameter,
+	struct transform_text_step *step, size_t *place)
+{
+	struct literal literal;
+	int r = literal_parse(scanner, &literal);
+
+	*place = literal.at;
+	if (r == 0)
+		r = parameter->form(scanner, parameter, &literal, (char *)step + parameter->field);
+	if (r < 0)
+		return r;
+	if (!scan_take(scanner, ',') && scan_peek(scanner) != ')')
+		return scan_expected(scanner, "',' or ')'");
 	return 0;
 }
 
@@ -91,21 +98,18 @@ static int parse_arguments(struct scanner *scanner, const struct signature *sign
 		if (r < 0)
 			return r;
 		if (given[parameter])
-			return scan_error(
-				scanner, at, "%s is given twice", signature->parameters[parameter]);
+			return scan_error(scanner, at, "%s is given twice",
+				signature->parameters[parameter].name);
 		given[parameter] = true;
-		scan_peek(scanner);
-		places[parameter] = scanner->at;
-		r = transform_argument_parse(scanner, step, parameter);
+		r = parse_argument(
+			scanner, &signature->parameters[parameter], step, &places[parameter]);
 		if (r < 0)
 			return r;
-		if (!scan_take(scanner, ',') && scan_peek(scanner) != ')')
-			return scan_expected(scanner, "',' or ')'");
 	}
 	for (size_t i = 0; i < signature->required; i++) {
 		if (!given[i])
 			return scan_error(scanner, scanner->at, "%s needs %s, as in %s",
-				signature->name, signature->parameters[i], signature->example);
+				signature->name, signature->parameters[i].name, signature->example);
 	}
 	scanner->at++;
 	return transform_arguments_check(scanner, step, places);
@@ -118,22 +122,23 @@ static void repeat_value(struct transform_text_values *values, size_t count)
 		values->values[values->count++] = values->values[0];
 }
 
-#define SUPPORTED "Resize, CenterCrop, Pad, Grayscale, ToTensor and Normalize"
-
 static int unknown_name(struct scanner *scanner, struct token name)
 {
-	const char *text = scanner->text + name.at, *near;
+	const char *text = scanner->text + name.at;
+	const char *foreign = transform_name_foreign(text, name.length), *near;
+	char list[LIST_MAX];
 
-	if (transform_name_is_foreign(text, name.length))
-		return scan_error(scanner, name.at, "%.*s is not supported yet; " SUPPORTED " are",
-			SHOWN(scanner, name));
+	if (foreign)
+		return scan_error(scanner, name.at, "%.*s is not supported: %s",
+			SHOWN(scanner, name), foreign);
 	near = transform_name_suggest(text, name.length);
 	if (near)
 		return scan_error(scanner, name.at,
 			"no transform is called '%.*s'; did you mean %s?", SHOWN(scanner, name),
 			near);
-	return scan_error(scanner, name.at,
-		"no transform is called '%.*s'; " SUPPORTED " are supported", SHOWN(scanner, name));
+	transform_signature_list(list, sizeof(list));
+	return scan_error(scanner, name.at, "no transform is called '%.*s'; there are %s",
+		SHOWN(scanner, name), list);
 }
 
 /* [[torchvision.]transforms.]NAME or T.NAME: the NAME. */
@@ -165,28 +170,24 @@ static int parse_name(struct scanner *scanner, struct token *name)
 
 static int parse_step(struct scanner *scanner, struct token name)
 {
+	const struct signature *signature = transform_signature_find(scanner, name);
 	struct transform_text *pipeline = scanner->pipeline;
-	struct transform_text_step step = {.channels = 1};
+	struct transform_text_step step;
 	int r;
 
-	for (size_t i = 0; i < SIGNATURES; i++) {
-		if (!token_is(scanner, name, signatures[i].name))
-			continue;
-		step.kind = signatures[i].kind;
-		step.interpolation = TRANSFORM_TEXT_BILINEAR;
-		step.padding_mode = TRANSFORM_TEXT_CONSTANT;
-		r = parse_arguments(scanner, &signatures[i], &step);
-		if (r < 0)
-			return r;
-		repeat_value(&step.mean, step.std.count);
-		repeat_value(&step.std, step.mean.count);
-		if (pipeline->count == PROTOCOL_TRANSFORMS_MAX)
-			return scan_error(scanner, name.at, "more than %d transforms",
-				PROTOCOL_TRANSFORMS_MAX);
-		pipeline->steps[pipeline->count++] = step;
-		return 0;
-	}
-	return unknown_name(scanner, name);
+	if (!signature)
+		return unknown_name(scanner, name);
+	step = signature->defaults;
+	r = parse_arguments(scanner, signature, &step);
+	if (r < 0)
+		return r;
+	repeat_value(&step.mean, step.std.count);
+	repeat_value(&step.std, step.mean.count);
+	if (pipeline->count == PROTOCOL_TRANSFORMS_MAX)
+		return scan_error(
+			scanner, name.at, "more than %d transforms", PROTOCOL_TRANSFORMS_MAX);
+	pipeline->steps[pipeline->count++] = step;
+	return 0;
 }
 
 static int parse_list(struct scanner *scanner, char close, int nesting);
@@ -241,10 +242,18 @@ static int parse_list(struct scanner *scanner, char close, int nesting)
 	return 0;
 }
 
+/* "transform =" before a pasted pipeline. */
+static void skip_assignment(struct scanner *scanner)
+{
+	if (scan_name(scanner).length == 0 || !scan_take(scanner, '='))
+		scanner->at = 0;
+}
+
 int transform_text_parse(struct transform_text *pipeline, const char *text)
 {
 	struct scanner scanner = {.text = text, .pipeline = pipeline};
 
 	*pipeline = (struct transform_text){.count = 0};
+	skip_assignment(&scanner);
 	return parse_list(&scanner, 0, 0);
 }

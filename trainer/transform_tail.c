@@ -7,11 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Past white space and Python's comments. */
 static const char *skip_space(const char *text)
 {
-	while (isspace((unsigned char)*text))
-		text++;
+	while (isspace((unsigned char)*text) || *text == '#')
+		text += *text == '#' ? strcspn(text, "\n") : 1;
 	return text;
+}
+
+static bool is_name(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Does this name, and not only its beginning, stand here? */
+static bool name_is(const char *text, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(text, name, length) == 0 && !is_name(text[length]);
 }
 
 /* Past `word` and the space after it, or NULL when something else stands there. */
@@ -35,32 +49,39 @@ static const char *skip_module(const char *text)
 	return text;
 }
 
+/* Past "transform =" before a pasted pipeline. */
+static const char *skip_assignment(const char *text)
+{
+	const char *end = text;
+
+	while (is_name(*end))
+		end++;
+	end = skip_space(end);
+	return *end == '=' ? skip_space(end + 1) : text;
+}
+
 /* Past "Compose([", or NULL when there is none. */
 static const char *skip_compose(const char *text)
 {
-	text = skip_word(skip_module(skip_space(text)), "Compose");
+	text = skip_word(skip_module(text), "Compose");
 	text = text ? skip_word(text, "(") : NULL;
 	return text ? skip_word(text, "[") : NULL;
 }
 
-/* The first "ToTensor" that stands at the beginning of a step. */
-static const char *find_to_tensor(const char *text)
+/* The first step of this name, not counting those inside of others. */
+static const char *find_step(const char *text, const char *name)
 {
 	int depth = 0;
 	bool begins = true;
 
-	for (; *text; text++) {
-		const char *name = begins ? skip_module(text) : text;
-
-		if (begins && depth == 0 && strncmp(name, "ToTensor", 8) == 0 &&
-			!isalnum((unsigned char)name[8]) && name[8] != '_')
+	for (text = skip_space(text); *text; text = skip_space(text + 1)) {
+		if (begins && depth == 0 && name_is(skip_module(text), name))
 			return text;
 		if (strchr("([", *text))
 			depth++;
 		else if (strchr(")]", *text))
 			depth--;
-		if (!isspace((unsigned char)*text))
-			begins = depth == 0 && *text == ',';
+		begins = depth == 0 && *text == ',';
 	}
 	return NULL;
 }
@@ -122,6 +143,17 @@ static const char *parse_normalize(struct transform_tail *tail, const char *text
 	return text && values == tail->values ? skip_word(text, ")") : NULL;
 }
 
+/* A transform of floats that the trainer does not have, or NULL. */
+static const char *find_foreign(const char *text)
+{
+	static const char *const names[] = {"RandomErasing", "ConvertImageDtype", "PILToTensor"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (find_step(text, names[i]))
+			return names[i];
+	return NULL;
+}
+
 /* `composed`: "])" must follow. */
 static int parse_tail(
 	struct transform_tail *tail, const char *text, bool composed, struct problem *problem)
@@ -166,16 +198,27 @@ static size_t head_length(const char *steps, const char *to_tensor)
 int transform_tail_split(
 	struct transform_tail *tail, const char *transforms, struct problem *problem)
 {
-	const char *composed = skip_compose(transforms);
-	const char *steps = composed ? composed : transforms;
-	const char *to_tensor = find_to_tensor(steps);
+	const char *begin = skip_assignment(skip_space(transforms));
+	const char *composed = skip_compose(begin);
+	const char *steps = composed ? composed : begin;
+	const char *to_tensor = find_step(steps, "ToTensor"), *foreign;
 
 	*tail = (struct transform_tail)TRANSFORM_TAIL_NULL;
+	if (!to_tensor && find_step(steps, "PILToTensor"))
+		return problem_set(problem, -EINVAL,
+			"--dtype u8: write ToTensor() in place of PILToTensor() and "
+			"ConvertImageDtype(torch.float32), or use --dtype f32");
 	if (!to_tensor)
 		return problem_set(problem, -EINVAL,
 			"--dtype u8: no step of the transforms is ToTensor(), which makes the "
 			"values float: write them as \"Grayscale(), ToTensor(), "
 			"Normalize((0.5,), (0.5,))\" or in one Compose([...])");
+	foreign = find_foreign(to_tensor);
+	if (foreign)
+		return problem_set(problem, -EINVAL,
+			"--dtype u8: %s cannot follow ToTensor(), only Normalize(mean, std) can, "
+			"because the trainer makes the values float itself; use --dtype f32",
+			foreign);
 	tail->head = strndup(steps, head_length(steps, to_tensor));
 	if (!tail->head)
 		return problem_set(problem, -ENOMEM, "out of memory");

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/open_transform.h"
 
-#include <string.h>
+#include "daemon/serve/open_numbers.h"
+#include "daemon/serve/open_random.h"
 
-static int refuse(struct error_text *error, const char *text)
-{
-	return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, "%s", text);
-}
+#include <string.h>
 
 static int parse_normalize(struct transform_step *step, const Stoker__V1__Normalize *normalize,
 	struct error_text *error)
 {
 	if (normalize->n_mean != normalize->n_std)
-		return refuse(error, "Normalize: mean and std have different lengths");
+		return open_refuse(error, "Normalize: mean and std have different lengths");
 	if (normalize->n_mean != 1 && normalize->n_mean != 3)
-		return refuse(error, "Normalize: mean and std take 1 or 3 values");
+		return open_refuse(error, "Normalize: mean and std take 1 or 3 values");
 	step->kind = TRANSFORM_NORMALIZE;
 	step->values = (uint32_t)normalize->n_mean;
 	memcpy(step->mean, normalize->mean, normalize->n_mean * sizeof(float));
@@ -22,118 +20,79 @@ static int parse_normalize(struct transform_step *step, const Stoker__V1__Normal
 	return 0;
 }
 
-/* Is each of these numbers of pixels within `least` and the most that is taken? */
-static bool edges_fit(const uint32_t *edges, size_t count, uint32_t least)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (edges[i] < least || edges[i] > IMAGE_OP_EDGE_MAX)
-			return false;
-	}
-	return true;
-}
-
-static int parse_filter(uint32_t *filter, Stoker__V1__Interpolation interpolation)
-{
-	switch (interpolation) {
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_NEAREST: *filter = RESAMPLE_NEAREST; return 0;
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_UNSPECIFIED:
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_BILINEAR:
-		*filter = RESAMPLE_BILINEAR;
-		return 0;
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_BICUBIC: *filter = RESAMPLE_BICUBIC; return 0;
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_LANCZOS: *filter = RESAMPLE_LANCZOS; return 0;
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_BOX: *filter = RESAMPLE_BOX; return 0;
-	case STOKER__V1__INTERPOLATION__INTERPOLATION_HAMMING: *filter = RESAMPLE_HAMMING; return 0;
-	default: return -1;
-	}
-}
-
 static int parse_resize(
 	struct transform_step *step, const Stoker__V1__Resize *resize, struct error_text *error)
 {
-	if (resize->n_size != 1 && resize->n_size != 2)
-		return refuse(error, "Resize: size takes 1 or 2 values");
-	if (!edges_fit(resize->size, resize->n_size, 1))
-		return refuse(error, "Resize: size must be 1 to 65535");
-	if (parse_filter(&step->op.filter, resize->interpolation) < 0)
-		return refuse(error, "Resize: unknown interpolation");
+	struct image_op *op = &step->op;
+	int r = open_size(&op->width, &op->height, resize->size, resize->n_size, "Resize", error);
+
+	if (r == 0)
+		r = open_filter(
+			&op->filter, resize->interpolation, RESAMPLE_BILINEAR, "Resize", error);
+	if (r != 0)
+		return r;
 	step->kind = TRANSFORM_RESIZE;
 	if (resize->n_size == 2) {
-		if (resize->max_size != 0)
-			return refuse(error, "Resize: max_size goes with one value of size only");
-		step->op.kind = IMAGE_OP_RESIZE;
-		step->op.height = resize->size[0];
-		step->op.width = resize->size[1];
-		return 0;
+		op->kind = IMAGE_OP_RESIZE;
+		return resize->max_size == 0
+			       ? 0
+			       : open_refuse(error, "Resize: max_size goes with one value of size "
+						    "only");
 	}
 	if (resize->max_size != 0 &&
-		(resize->max_size <= resize->size[0] || !edges_fit(&resize->max_size, 1, 1)))
-		return refuse(
-			error, "Resize: max_size must be greater than size, and at most 65535");
-	step->op.kind = IMAGE_OP_RESIZE_SHORTER;
-	step->op.shorter = resize->size[0];
-	step->op.longer_max = resize->max_size;
+		(resize->max_size <= resize->size[0] || resize->max_size > IMAGE_OP_EDGE_MAX))
+		return open_refuse(error,
+			"Resize: max_size must be greater than size, and at most %d",
+			IMAGE_OP_EDGE_MAX);
+	op->kind = IMAGE_OP_RESIZE_SHORTER;
+	op->width = op->height = 0;
+	op->shorter = resize->size[0];
+	op->longer_max = resize->max_size;
 	return 0;
 }
 
 static int parse_center_crop(
 	struct transform_step *step, const Stoker__V1__CenterCrop *crop, struct error_text *error)
 {
-	if (crop->n_size != 1 && crop->n_size != 2)
-		return refuse(error, "CenterCrop: size takes 1 or 2 values");
-	if (!edges_fit(crop->size, crop->n_size, 1))
-		return refuse(error, "CenterCrop: size must be 1 to 65535");
 	step->kind = TRANSFORM_CENTER_CROP;
 	step->op.kind = IMAGE_OP_CENTER_CROP;
-	step->op.height = crop->size[0];
-	step->op.width = crop->size[crop->n_size - 1];
-	return 0;
-}
-
-static int parse_mode(uint32_t *mode, Stoker__V1__PaddingMode padding_mode)
-{
-	switch (padding_mode) {
-	case STOKER__V1__PADDING_MODE__PADDING_MODE_UNSPECIFIED:
-	case STOKER__V1__PADDING_MODE__PADDING_MODE_CONSTANT: *mode = WINDOW_CONSTANT; return 0;
-	case STOKER__V1__PADDING_MODE__PADDING_MODE_EDGE: *mode = WINDOW_EDGE; return 0;
-	case STOKER__V1__PADDING_MODE__PADDING_MODE_REFLECT: *mode = WINDOW_REFLECT; return 0;
-	case STOKER__V1__PADDING_MODE__PADDING_MODE_SYMMETRIC: *mode = WINDOW_SYMMETRIC; return 0;
-	default: return -1;
-	}
-}
-
-static int parse_fill(
-	struct transform_step *step, const Stoker__V1__Pad *pad, struct error_text *error)
-{
-	if (pad->n_fill != 0 && pad->n_fill != 1 && pad->n_fill != 3)
-		return refuse(error, "Pad: fill takes 1 or 3 values");
-	for (size_t i = 0; i < pad->n_fill && i < sizeof(step->op.fill); i++) {
-		if (pad->fill[i] > 255)
-			return refuse(error, "Pad: fill must be 0 to 255");
-		step->op.fill[i] = (uint8_t)pad->fill[i];
-	}
-	step->values = pad->n_fill == 0 ? 1 : (uint32_t)pad->n_fill;
-	return 0;
+	return open_size(
+		&step->op.width, &step->op.height, crop->size, crop->n_size, "CenterCrop", error);
 }
 
 static int parse_pad(
 	struct transform_step *step, const Stoker__V1__Pad *pad, struct error_text *error)
 {
-	const uint32_t *padding = pad->padding;
+	struct image_op *op = &step->op;
+	uint32_t edges[4];
+	int r = open_padding(edges, pad->padding, pad->n_padding, "Pad", error);
 
-	if (pad->n_padding != 1 && pad->n_padding != 2 && pad->n_padding != 4)
-		return refuse(error, "Pad: padding takes 1, 2 or 4 values");
-	if (!edges_fit(padding, pad->n_padding, 0))
-		return refuse(error, "Pad: padding must be 0 to 65535");
-	if (parse_mode(&step->op.mode, pad->padding_mode) < 0)
-		return refuse(error, "Pad: unknown padding mode");
+	if (r == 0)
+		r = open_padding_mode(&op->mode, pad->padding_mode, "Pad", error);
+	if (r == 0)
+		r = open_fill(op->fill, &step->values, pad->fill, pad->n_fill, "Pad", error);
+	if (r != 0)
+		return r;
 	step->kind = TRANSFORM_PAD;
-	step->op.kind = IMAGE_OP_PAD;
-	step->op.left = padding[0];
-	step->op.top = padding[pad->n_padding > 1];
-	step->op.right = padding[pad->n_padding == 4 ? 2 : 0];
-	step->op.bottom = padding[pad->n_padding == 4 ? 3 : pad->n_padding - 1];
-	return parse_fill(step, pad, error);
+	op->kind = IMAGE_OP_PAD;
+	op->left = edges[0];
+	op->top = edges[1];
+	op->right = edges[2];
+	op->bottom = edges[3];
+	return 0;
+}
+
+static int parse_convert(struct transform_step *step, const Stoker__V1__ConvertImageDtype *convert,
+	struct error_text *error)
+{
+	step->kind = TRANSFORM_CONVERT_IMAGE_DTYPE;
+	switch (convert->dtype) {
+	case STOKER__V1__DTYPE__DTYPE_U8: step->dtype = PIXEL_U8; return 0;
+	case STOKER__V1__DTYPE__DTYPE_F16: step->dtype = PIXEL_F16; return 0;
+	case STOKER__V1__DTYPE__DTYPE_BF16: step->dtype = PIXEL_BF16; return 0;
+	case STOKER__V1__DTYPE__DTYPE_F32: step->dtype = PIXEL_F32; return 0;
+	default: return open_refuse(error, "ConvertImageDtype: dtype must be U8, F16, BF16 or F32");
+	}
 }
 
 int open_transform_parse(struct transform_step *step, const Stoker__V1__Transform *transform,
@@ -154,9 +113,11 @@ int open_transform_parse(struct transform_step *step, const Stoker__V1__Transfor
 	case STOKER__V1__TRANSFORM__TRANSFORM_CENTER_CROP:
 		return parse_center_crop(step, transform->center_crop, error);
 	case STOKER__V1__TRANSFORM__TRANSFORM_PAD: return parse_pad(step, transform->pad, error);
-	default:
-		return refuse(error,
-			"a transform is of a kind that this daemon does not know: is it older "
-			"than the client?");
+	case STOKER__V1__TRANSFORM__TRANSFORM_CONVERT_IMAGE_DTYPE:
+		return parse_convert(step, transform->convert_image_dtype, error);
+	case STOKER__V1__TRANSFORM__TRANSFORM_PIL_TO_TENSOR:
+		step->kind = TRANSFORM_PIL_TO_TENSOR;
+		return 0;
+	default: return open_random_parse(step, transform, error);
 	}
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a pipeline: it parses into steps within their ranges, or the error has a place. */
-#include "client/transform_text.h"
+/* Any text as a pipeline: it parses into steps within their ranges, whose protobuf form the daemon takes,
+ * also within their ranges; or the error has a place. */
+#include "client/transform_message.h"
+#include "daemon/serve/open_transform.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* ---- what the parser makes ---- */
 
 static void check_values(const struct transform_text_values *values, bool divisor)
 {
@@ -20,42 +23,133 @@ static void check_values(const struct transform_text_values *values, bool diviso
 	}
 }
 
-static void check_numbers(
-	const struct transform_text_numbers *numbers, uint32_t least, uint32_t most)
+/* `counts`: bit n is set where there may be n numbers. */
+static void check_numbers(const struct transform_text_numbers *numbers, unsigned int counts,
+	uint32_t least, uint32_t most)
 {
-	assert(numbers->count <= TRANSFORM_TEXT_NUMBERS_MAX);
+	assert(counts >> numbers->count & 1);
 	for (size_t i = 0; i < numbers->count; i++)
 		assert(numbers->values[i] >= least && numbers->values[i] <= most);
 }
 
+static void check_doubles(const struct transform_text_doubles *doubles, unsigned int counts,
+	double least, double most)
+{
+	assert(counts >> doubles->count & 1);
+	for (size_t i = 0; i < doubles->count; i++)
+		assert(doubles->values[i] >= least && doubles->values[i] <= most);
+}
+
+static void check_resize(const struct transform_text_step *step)
+{
+	assert(step->interpolation >= TRANSFORM_TEXT_NEAREST &&
+		step->interpolation <= TRANSFORM_TEXT_HAMMING);
+	assert(step->max_size == 0 ||
+		(step->size.count == 1 && step->max_size > step->size.values[0] &&
+			step->max_size <= TRANSFORM_TEXT_EDGE_MAX));
+}
+
+/* Members of other kinds are nothing, so that all are checked for all kinds. */
 static void check_step(const struct transform_text_step *step)
 {
+	const double far = TRANSFORM_TEXT_NUMBER_MAX;
+
+	check_numbers(&step->size, 1 | 2 | 4, 1, TRANSFORM_TEXT_EDGE_MAX);
+	check_numbers(&step->padding, 1 | 2 | 4 | 16, 0, TRANSFORM_TEXT_EDGE_MAX);
+	check_numbers(&step->fill, 1 | 2 | 8, 0, 255);
+	check_numbers(&step->kernel_size, 1 | 2 | 4, 1, TRANSFORM_TEXT_KERNEL_MAX);
+	check_doubles(&step->scale, 1 | 4, 0, far);
+	check_doubles(&step->ratio, 1 | 4, 1 / far, far);
+	check_doubles(&step->degrees, 1 | 4, -far, far);
+	check_doubles(&step->center, 1 | 4, -far, far);
+	check_doubles(&step->translate, 1 | 4, 0, 1);
+	check_doubles(&step->shear, 1 | 4 | 16, -far, far);
+	check_doubles(&step->brightness, 1 | 4, 0, far);
+	check_doubles(&step->contrast, 1 | 4, 0, far);
+	check_doubles(&step->saturation, 1 | 4, 0, far);
+	check_doubles(&step->hue, 1 | 4, -0.5, 0.5);
+	check_doubles(&step->sigma, 1 | 4, 1 / far, far);
+	check_doubles(&step->value, 1 | 2 | 8, -INFINITY, INFINITY);
+	assert(step->p >= 0 && step->p <= 1);
+	assert(step->padding_mode <= TRANSFORM_TEXT_SYMMETRIC);
 	if (step->kind == TRANSFORM_TEXT_GRAYSCALE)
 		assert(step->channels == 1 || step->channels == 3);
 	if (step->kind == TRANSFORM_TEXT_NORMALIZE) {
 		check_values(&step->mean, false);
 		check_values(&step->std, true);
+		assert(step->mean.count == step->std.count);
 	}
-	if (step->kind == TRANSFORM_TEXT_RESIZE || step->kind == TRANSFORM_TEXT_CENTER_CROP) {
-		check_numbers(&step->size, 1, TRANSFORM_TEXT_EDGE_MAX);
-		assert(step->size.count == 1 || step->size.count == 2);
+	if (step->kind == TRANSFORM_TEXT_RESIZE)
+		check_resize(step);
+}
+
+/* ---- what the daemon makes of it ---- */
+
+static void check_range(const double range[2], double least, double most)
+{
+	assert(range[0] >= least && range[0] <= range[1] && range[1] <= most);
+}
+
+static void check_random(const struct random_op *random)
+{
+	const double far = TRANSFORM_TEXT_NUMBER_MAX;
+
+	assert(random->kind >= RANDOM_CROP && random->kind <= RANDOM_ERASING);
+	assert(random->p >= 0 && random->p <= 1);
+	check_range(random->degrees, -far, far);
+	check_range(random->scale, 0, far);
+	check_range(random->ratio, 0, far);
+	check_range(random->shear_x, -far, far);
+	check_range(random->shear_y, -far, far);
+	check_range(random->hue, -0.5, 0.5);
+	check_range(random->sigma, 0, far);
+	assert(random->fill[3] == 0 && random->jitter < 16);
+	switch (random->kind) {
+	case RANDOM_CROP: assert(random->mode >= WINDOW_CONSTANT); /* fallthrough */
+	case RANDOM_RESIZED_CROP: assert(random->width >= 1 && random->height >= 1); break;
+	case RANDOM_ROTATION:
+	case RANDOM_AFFINE:
+		assert(random->filter >= RESAMPLE_NEAREST && random->filter <= RESAMPLE_BICUBIC);
+		assert(random->kind == RANDOM_ROTATION || random->scale[0] > 0);
+		break;
+	case RANDOM_BLUR:
+		assert(random->kernel_width % 2 == 1 && random->kernel_height % 2 == 1);
+		assert(random->sigma[0] > 0);
+		break;
+	case RANDOM_ERASING:
+		assert(random->scale[1] <= 1 && random->ratio[0] > 0);
+		assert(random->values == 1 || random->values == 3);
+		break;
+	default: break;
 	}
-	if (step->kind == TRANSFORM_TEXT_RESIZE) {
-		assert(step->interpolation >= TRANSFORM_TEXT_NEAREST &&
-			step->interpolation <= TRANSFORM_TEXT_HAMMING);
-		assert(step->max_size == 0 ||
-			(step->size.count == 1 && step->max_size > step->size.values[0] &&
-				step->max_size <= TRANSFORM_TEXT_EDGE_MAX));
+}
+
+static void check_served(struct transform_text *pipeline)
+{
+	struct transform_messages messages;
+	Stoker__V1__Open open = STOKER__V1__OPEN__INIT, *received;
+	size_t length;
+	uint8_t *packed;
+
+	transform_messages_fill(&messages, pipeline);
+	open.transforms = messages.pointers;
+	open.n_transforms = pipeline->count;
+	length = stoker__v1__open__get_packed_size(&open);
+	assert(length < FRAME_CLIENT_MAX);
+	packed = malloc(length + 1);
+	assert(packed && stoker__v1__open__pack(&open, packed) == length);
+	received = stoker__v1__open__unpack(NULL, length, packed);
+	assert(received && received->n_transforms == pipeline->count);
+	for (size_t i = 0; i < received->n_transforms; i++) {
+		struct transform_step step = {.kind = 0};
+		struct error_text error = {""};
+
+		assert(open_transform_parse(&step, received->transforms[i], &error) == 0);
+		if (step.kind == TRANSFORM_RANDOM)
+			check_random(&step.random);
 	}
-	if (step->kind == TRANSFORM_TEXT_PAD) {
-		check_numbers(&step->padding, 0, TRANSFORM_TEXT_EDGE_MAX);
-		check_numbers(&step->fill, 0, 255);
-		assert(step->padding.count == 1 || step->padding.count == 2 ||
-			step->padding.count == 4);
-		assert(step->fill.count <= 1 || step->fill.count == 3);
-		assert(step->padding_mode >= TRANSFORM_TEXT_CONSTANT &&
-			step->padding_mode <= TRANSFORM_TEXT_SYMMETRIC);
-	}
+	stoker__v1__open__free_unpacked(received, NULL);
+	free(packed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -73,6 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(pipeline.error[0] == '\0');
 		for (size_t i = 0; i < pipeline.count; i++)
 			check_step(&pipeline.steps[i]);
+		check_served(&pipeline);
 	} else {
 		assert(r == -EINVAL);
 		assert(pipeline.line >= 1 && pipeline.column >= 1);

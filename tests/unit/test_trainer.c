@@ -181,6 +181,16 @@ static void test_transform_tail(void **state)
 			"transforms.Grayscale()", 1, 0.5f, 0.25f},
 		{"T.ToTensor(), torchvision.transforms.Normalize(0.5, 0.25)", "", 1, 0.5f, 0.25f},
 		{" Compose ( [ ToTensor() , ] , ) ", "", 0},
+		{"RandomCrop(32, 4), RandomHorizontalFlip(p=0.5), ToTensor()",
+			"RandomCrop(32, 4), RandomHorizontalFlip(p=0.5)", 0},
+		{"train_transform = T.Compose([  # PILToTensor(), ToTensor()\n"
+		 "  T.Grayscale(),  # grey, ToTensor() follows\n"
+		 "  T.ToTensor(),  # RandomErasing() is missing\n"
+		 "  T.Normalize(0.5, 0.25),  # (x - 0.5) / 0.25\n"
+		 "])  # done",
+			"T.Grayscale(),  # grey, ToTensor() follows", 1, 0.5f, 0.25f},
+		{"Grayscale(),# PILToTensor, RandomErasing\nToTensor()",
+			"Grayscale(),# PILToTensor, RandomErasing", 0},
 	};
 	static const char *const bad[] = {"", "Grayscale()", "ToTensors()", "ToTensor",
 		"ToTensor(1)", "ToTensor() Normalize((0.5,), (0.5,))", "ToTensor(), Grayscale()",
@@ -189,14 +199,32 @@ static void test_transform_tail(void **state)
 		"ToTensor(), Normalize((nan,), (1,))",
 		"ToTensor(), Normalize((1,2,3,4), (1,2,3,4))",
 		"ToTensor(), Normalize((0.5,), (0.5,)) x", "ToTensor(), Normalize((0.5], (0.5,))",
-		"ToTensor(), Normalize((0.5,), (0.5,)), RandomErasing()",
 		"ToTensor(), Normalize((1 2,), (1,))", "Compose([ToTensor()]", "ToTensor()])",
 		"Compose((ToTensor(),))", "Compose([Grayscale()]), ToTensor()",
 		"Compose([ToTensor()])]"};
+	/* what is wrong with them is said by name */
+	static const struct {
+		const char *text, *words;
+	} foreign[] = {
+		{"ToTensor(), Normalize((0.5,), (0.5,)), RandomErasing()",
+			"RandomErasing cannot follow ToTensor()"},
+		{"Compose([T.ToTensor(), T.RandomErasing(p=0.1), T.Normalize(0, 1)])",
+			"RandomErasing cannot follow"},
+		{"ToTensor(), ConvertImageDtype(torch.float16)", "ConvertImageDtype cannot follow"},
+		{"ToTensor(), PILToTensor()", "PILToTensor cannot follow"},
+		{"PILToTensor(), ConvertImageDtype(torch.float), Normalize(0, 1)",
+			"write ToTensor() in place of PILToTensor()"},
+	};
 	struct transform_tail tail;
 	struct problem problem;
 
 	(void)state;
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+		assert_int_equal(transform_tail_split(&tail, foreign[i].text, &problem), -EINVAL);
+		if (!strstr(problem.text, foreign[i].words))
+			fail_msg("%s: %s", foreign[i].text, problem.text);
+		transform_tail_finish(&tail);
+	}
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		if (transform_tail_split(&tail, good[i].text, &problem) != 0)
 			fail_msg("%s: %s", good[i].text, problem.text);
