@@ -157,6 +157,8 @@ static int draw_rotated(const struct image_op *op, uint32_t width, uint32_t heig
 		&rotation, in, (enum resample_filter)op->filter, width, height, op->fill, out);
 }
 
+_Static_assert((int)IMAGE_OP_KERNEL_MAX == (int)BLUR_EDGE_MAX, "each valid kernel can be drawn");
+
 static int draw_blurred(const struct image_op *op, const struct image *in, struct image *out,
 	struct error_text *error)
 {
