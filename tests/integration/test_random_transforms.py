@@ -4,6 +4,8 @@ it drew give the same pixels, whatever way they are delivered."""
 
 import json
 import math
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -124,6 +126,25 @@ def test_resumed_streams_draw_the_same(start_daemon, sizes_folder):
     assert len(batches) == 8 and len(later) == 3
     for one, two in zip(batches[5:], later):
         assert (one.images == two.images).all() and (one.samples == two.samples).all()
+
+
+def test_killed_workers_change_nothing(start_daemon, large_folder):
+    """What a dead worker leaves is drawn again by another one, the same."""
+    steps = [crop((8, 8), padding=[2]), affine((-30, 30)), jitter((0.5, 1.5))]
+    daemon = start_daemon({'train': large_folder}, workers=2)
+    whole, _, _ = read(daemon, steps, dtype=pb.DTYPE_U8, batch_size=64, epochs=2)
+    deaths, rows = set(), []
+    with daemon.client() as client:
+        stream = client.open('train', transforms=[s.message for s in steps], dtype=pb.DTYPE_U8,
+                             batch_size=64, epochs=2, seed=11)
+        for i, batch in enumerate(stream.batches()):
+            rows.append(batch.images)
+            alive = {worker.pid for worker in client.status().worker if worker.pid} - deaths
+            if i % 5 == 0 and alive:
+                deaths.add(min(alive))
+                os.kill(min(alive), signal.SIGKILL)
+    assert len(deaths) > 3
+    assert (np.concatenate(rows) == whole).all()
 
 
 # ---- bad samples ----

@@ -299,6 +299,43 @@ static void shapes_cannot_overflow(void **state)
 	refuse(&opened, -1);
 }
 
+/* A row has the size of its dtype, and the dtype is the one asked for. */
+static void dtypes_have_sizes(void **state)
+{
+	static const struct {
+		enum stoker_dtype dtype;
+		uint64_t bytes;
+	} dtypes[] = {{STOKER_U8, 1}, {STOKER_F16, 2}, {STOKER_BF16, 2}, {STOKER_F32, 4},
+		{STOKER_F64, 8}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+		Stoker__V1__Opened opened = make_opened(1, 1, STOKER__V1__PAYLOAD__PAYLOAD_INLINE);
+		struct fixture fixture = fixture_create();
+		struct stoker_options options = make_options();
+		struct stoker_stream *stream;
+
+		options.dtype = dtypes[i].dtype;
+		if (options.dtype == STOKER_F64)
+			options.rows = STOKER_ROWS_PARAMETERS;
+		opened.dtype = (Stoker__V1__Dtype)options.dtype;
+		opened.row_bytes = ROW_BYTES * dtypes[i].bytes;
+		SAY(&fixture, OPENED, opened, &opened, -1);
+		assert_int_equal(stoker_open(fixture.stoker, &options, &stream), 0);
+		assert_int_equal(stoker_stream_info(stream)->dtype, options.dtype);
+		assert_int_equal(stoker_stream_info(stream)->row_bytes, opened.row_bytes);
+		fixture_finish(&fixture);
+
+		options = make_options();
+		options.dtype = STOKER_F16;
+		opened.row_bytes += options.dtype == dtypes[i].dtype;
+		fixture = fixture_create();
+		SAY(&fixture, OPENED, opened, &opened, -1);
+		assert_int_equal(stoker_open(fixture.stoker, &options, &stream), -EBADMSG);
+		fixture_finish(&fixture);
+	}
+}
+
 /* With no descriptor left, the kernel drops the one that comes. */
 static void the_descriptor_limit_is_explained(void **state)
 {
@@ -427,6 +464,7 @@ int main(void)
 		cmocka_unit_test(unsafe_memory_is_refused),
 		cmocka_unit_test(wrong_geometry_is_refused),
 		cmocka_unit_test(shapes_cannot_overflow),
+		cmocka_unit_test(dtypes_have_sizes),
 		cmocka_unit_test(the_descriptor_limit_is_explained),
 		cmocka_unit_test(late_messages_for_a_closed_stream_are_ignored),
 		cmocka_unit_test(a_stream_may_end_while_it_is_closed),
