@@ -190,11 +190,13 @@ static int dump_epoch(const struct cli *cli, struct stoker_options *options, con
 		.with_params = with_params,
 	};
 	struct stoker *stoker = NULL;
-	struct stoker_stream *stream = NULL;
+	struct stoker_stream *stream = NULL, *params = NULL;
 	int r = cli_connect(cli, &stoker);
 
 	if (r == CLI_OK)
 		r = cli_open(cli, stoker, options, &stream);
+	if (r == CLI_OK && dump.with_params)
+		r = params_open(cli, stoker, options, &params);
 	if (r == CLI_OK) {
 		const struct stoker_info *info = stoker_stream_info(stream);
 		uint64_t total = options->drop_last ? info->epoch_batches * info->batch_size
@@ -205,7 +207,7 @@ static int dump_epoch(const struct cli *cli, struct stoker_options *options, con
 		if (r == CLI_OK)
 			r = receive(cli, &dump, stoker, stream, directory, total);
 		if (r == CLI_OK && dump.with_params)
-			r = params_write(cli, stoker, options, directory, total);
+			r = params_write(cli, stoker, params, directory, total);
 		if (r == CLI_OK)
 			summarise(cli, options, info, directory, &dump);
 	}

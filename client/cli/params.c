@@ -121,21 +121,23 @@ static int receive(const struct cli *cli, struct stoker *stoker, struct stoker_s
 	return CLI_OK;
 }
 
-int params_write(const struct cli *cli, struct stoker *stoker, const struct stoker_options *options,
-	const char *directory, uint64_t total)
+int params_open(const struct cli *cli, struct stoker *stoker, const struct stoker_options *options,
+	struct stoker_stream **stream)
 {
 	struct stoker_options parameters = *options;
-	struct new_file file = NEW_FILE_NULL;
-	struct stoker_stream *stream = NULL;
-	int w, r;
 
 	parameters.rows = STOKER_ROWS_PARAMETERS;
 	parameters.dtype = STOKER_F64;
 	parameters.layout = STOKER_NCHW;
-	r = cli_open(cli, stoker, &parameters, &stream);
-	if (r != CLI_OK)
-		return r;
-	w = new_file_create(&file, directory, "params.jsonl");
+	return cli_open(cli, stoker, &parameters, stream);
+}
+
+int params_write(const struct cli *cli, struct stoker *stoker, struct stoker_stream *stream,
+	const char *directory, uint64_t total)
+{
+	struct new_file file = NEW_FILE_NULL;
+	int r = CLI_OK, w = new_file_create(&file, directory, "params.jsonl");
+
 	if (w == 0)
 		r = receive(cli, stoker, stream, file.out, total);
 	if (w == 0 && r == CLI_OK)
@@ -143,6 +145,5 @@ int params_write(const struct cli *cli, struct stoker *stoker, const struct stok
 	if (w < 0)
 		r = cli_error(cli, CLI_FAILED, "%s/params.jsonl: %s", directory, strerror(-w));
 	new_file_abandon(&file);
-	stoker_close(stream);
 	return r;
 }

@@ -250,3 +250,11 @@ def test_dumped_in_the_data_sets_order(start_daemon, sizes_folder, scratch):
     masked = [line.get('status') == 'masked' for line in lines]
     assert masked == (drawn[:, 0, 0] == 0).tolist() and 0 < sum(masked) < 20
     assert all((line['transforms'] == []) == bad for line, bad in zip(lines, masked))
+
+
+def test_nothing_to_tell(start_daemon, sizes_folder, scratch):
+    """Said before anything is written."""
+    daemon = start_daemon({'train': sizes_folder})
+    answer = run('dump', 'train', '-o', f'{scratch}/out', '--dtype', 'u8', '--params', daemon=daemon,
+                 status=1)
+    assert 'without transforms' in answer and not os.path.exists(f'{scratch}/out')
