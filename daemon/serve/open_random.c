@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/open_random.h"
 
+#include "daemon/image/draw.h"
 #include "daemon/serve/open_numbers.h"
 
 #include <float.h>
@@ -14,8 +15,8 @@ struct span {
 	double usual[2]; /* when nothing is said */
 };
 
-#define FAR  OPEN_RANDOM_NUMBER_MAX
-#define NEAR (1 / OPEN_RANDOM_NUMBER_MAX)
+#define FAR  RANDOM_NUMBER_MAX
+#define NEAR RANDOM_NUMBER_MIN
 
 /* Every number of `given` is within the span; written so that a NaN is not. */
 static int check_numbers(

@@ -2,6 +2,7 @@
 /* Any text as a pipeline: it parses into steps within their ranges, whose protobuf form the daemon takes,
  * also within their ranges; or the error has a place. */
 #include "client/transform_message.h"
+#include "daemon/image/draw.h"
 #include "daemon/serve/open_transform.h"
 
 #include <assert.h>
@@ -85,45 +86,6 @@ static void check_step(const struct transform_text_step *step)
 
 /* ---- what the daemon makes of it ---- */
 
-static void check_range(const double range[2], double least, double most)
-{
-	assert(range[0] >= least && range[0] <= range[1] && range[1] <= most);
-}
-
-static void check_random(const struct random_op *random)
-{
-	const double far = TRANSFORM_TEXT_NUMBER_MAX;
-
-	assert(random->kind >= RANDOM_CROP && random->kind <= RANDOM_ERASING);
-	assert(random->p >= 0 && random->p <= 1);
-	check_range(random->degrees, -far, far);
-	check_range(random->scale, 0, far);
-	check_range(random->ratio, 0, far);
-	check_range(random->shear_x, -far, far);
-	check_range(random->shear_y, -far, far);
-	check_range(random->hue, -0.5, 0.5);
-	check_range(random->sigma, 0, far);
-	assert(random->fill[3] == 0 && random->jitter < 16);
-	switch (random->kind) {
-	case RANDOM_CROP: assert(random->mode >= WINDOW_CONSTANT); /* fallthrough */
-	case RANDOM_RESIZED_CROP: assert(random->width >= 1 && random->height >= 1); break;
-	case RANDOM_ROTATION:
-	case RANDOM_AFFINE:
-		assert(random->filter >= RESAMPLE_NEAREST && random->filter <= RESAMPLE_BICUBIC);
-		assert(random->kind == RANDOM_ROTATION || random->scale[0] > 0);
-		break;
-	case RANDOM_BLUR:
-		assert(random->kernel_width % 2 == 1 && random->kernel_height % 2 == 1);
-		assert(random->sigma[0] > 0);
-		break;
-	case RANDOM_ERASING:
-		assert(random->scale[1] <= 1 && random->ratio[0] > 0);
-		assert(random->values == 1 || random->values == 3);
-		break;
-	default: break;
-	}
-}
-
 static void check_served(struct transform_text *pipeline)
 {
 	struct transform_messages messages;
@@ -146,7 +108,7 @@ static void check_served(struct transform_text *pipeline)
 
 		assert(open_transform_parse(&step, received->transforms[i], &error) == 0);
 		if (step.kind == TRANSFORM_RANDOM)
-			check_random(&step.random);
+			assert(random_op_valid(&step.random, 3));
 	}
 	stoker__v1__open__free_unpacked(received, NULL);
 	free(packed);
