@@ -60,7 +60,7 @@ struct cuda {
 	uint64_t period;    /* first batch since the last totals */
 	double busy_seconds;
 	float *tables;     /* channels x 256; u8 only */
-	float *normalised; /* max_rows x inputs; u8 only */
+	float *normalised; /* max_rows x inputs; none when batches are F32 */
 	float *row_loss;
 	uint32_t *row_correct;
 	struct kernel_totals *totals;      /* on the device */

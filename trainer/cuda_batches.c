@@ -6,7 +6,7 @@
 static size_t pixel_bytes(const struct cuda *cuda, uint32_t rows)
 {
 	return backend_inputs(&cuda->backend) * rows *
-	       (cuda->backend.input.bytes ? sizeof(uint8_t) : sizeof(float));
+	       model_value_bytes(cuda->backend.input.values);
 }
 
 static int create_events(struct cuda *cuda)
@@ -47,13 +47,14 @@ static int create_tables(struct cuda *cuda)
 	size_t bytes = input->channels * sizeof(input->table[0]);
 	int r;
 
-	if (!input->bytes)
+	if (input->values == MODEL_F32)
 		return 0;
 	r = cuda_allocate(cuda,
 		backend_inputs(&cuda->backend) * cuda->backend.max_rows * sizeof(float),
 		(void **)&cuda->normalised);
-	if (r == 0)
-		r = cuda_allocate(cuda, bytes, (void **)&cuda->tables);
+	if (r < 0 || input->values != MODEL_U8)
+		return r;
+	r = cuda_allocate(cuda, bytes, (void **)&cuda->tables);
 	if (r == 0)
 		r = cuda_check(cuda,
 			cudaMemcpyAsync(cuda->tables, input->table, bytes, cudaMemcpyHostToDevice,
@@ -215,12 +216,27 @@ static int queue_copies(struct cuda *cuda, const void *pixels, uint32_t rows)
 	return r;
 }
 
+/* Pixels that came are floats afterwards, on the compute stream. */
+static int queue_widening(struct cuda *cuda, const void *pixels, uint32_t rows)
+{
+	const struct model_input *input = &cuda->backend.input;
+	cudaError_t error;
+
+	if (input->values == MODEL_U8)
+		error = kernel_normalise(cuda->compute, pixels, cuda->tables, input->channels,
+			input->plane, (size_t)rows * input->channels, cuda->normalised);
+	else
+		error = kernel_widen(cuda->compute, pixels, input->values == MODEL_BF16,
+			backend_inputs(&cuda->backend) * rows, cuda->normalised);
+	return cuda_check(cuda, error, "kernel normalise");
+}
+
 int cuda_begin(
 	struct backend *backend, const struct model_batch *batch, struct backend_batch *on_device)
 {
 	struct cuda *cuda = cuda_of(backend);
 	struct cuda_buffer *buffer = &cuda->buffers[cuda->queued % CUDA_BUFFERS];
-	const struct model_input *input = &backend->input;
+	bool is_float = backend->input.values == MODEL_F32;
 	const void *pinned;
 	int r = make_room(cuda);
 
@@ -232,15 +248,10 @@ int cuda_begin(
 		r = queue_copies(cuda, pinned, batch->rows);
 	if (r < 0)
 		return r;
-	on_device->x = input->bytes ? cuda->normalised : buffer->pixels;
+	on_device->x = is_float ? buffer->pixels : cuda->normalised;
 	on_device->labels = buffer->labels;
 	on_device->rows = batch->rows;
-	if (!input->bytes)
-		return 0;
-	return cuda_check(cuda,
-		kernel_normalise(cuda->compute, buffer->pixels, cuda->tables, input->channels,
-			input->plane, (size_t)batch->rows * input->channels, cuda->normalised),
-		"kernel normalise");
+	return is_float ? 0 : queue_widening(cuda, buffer->pixels, batch->rows);
 }
 
 int cuda_end(struct backend *backend)

@@ -27,6 +27,12 @@ static __global__ void normalise(const uint8_t *bytes, const float *tables, uint
 	}
 }
 
+static __global__ void widen(const uint16_t *halves, bool is_bfloat, size_t count, float *x)
+{
+	FOR_EACH(i, count)
+	x[i] = is_bfloat ? model_from_bf16(halves[i]) : model_from_f16(halves[i]);
+}
+
 static __global__ void activate(float *x, const float *bias, size_t count, uint32_t columns)
 {
 	FOR_EACH(i, count)
@@ -113,6 +119,13 @@ cudaError_t kernel_normalise(cudaStream_t stream, const uint8_t *bytes, const fl
 	dim3 grid(blocks_for(plane), planes < BLOCKS_MAX ? (unsigned)planes : BLOCKS_MAX);
 
 	normalise<<<grid, THREADS, 0, stream>>>(bytes, tables, channels, plane, planes, x);
+	return cudaGetLastError();
+}
+
+cudaError_t kernel_widen(
+	cudaStream_t stream, const uint16_t *halves, bool is_bfloat, size_t count, float *x)
+{
+	widen<<<blocks_for(count), THREADS, 0, stream>>>(halves, is_bfloat, count, x);
 	return cudaGetLastError();
 }
 

@@ -29,6 +29,10 @@ cudaError_t kernels_check(void);
 cudaError_t kernel_normalise(cudaStream_t stream, const uint8_t *bytes, const float *tables,
 	uint32_t channels, uint32_t plane, size_t planes, float *x);
 
+/* x = the values of IEEE halves, or of bfloat16s, by their bits */
+cudaError_t kernel_widen(
+	cudaStream_t stream, const uint16_t *halves, bool is_bfloat, size_t count, float *x);
+
 /* x = relu(x + bias), bias by column */
 cudaError_t kernel_activate(
 	cudaStream_t stream, float *x, const float *bias, uint32_t rows, uint32_t columns);

@@ -27,12 +27,25 @@ enum {
 	MODEL_ROWS_MAX = 1 << 16,
 };
 
+/* What the pixels of a batch are. All of them become floats before the first layer. */
+enum model_values {
+	MODEL_F32,
+	MODEL_F16,  /* IEEE 754 half */
+	MODEL_BF16, /* the upper half of a float */
+	MODEL_U8,   /* through a table */
+};
+
+static inline size_t model_value_bytes(enum model_values values)
+{
+	return values == MODEL_F32 ? 4 : values == MODEL_U8 ? 1 : 2;
+}
+
 /* What a sample looks like: `channels` planes of `plane` values each, as torch's flatten sees them. */
 struct model_input {
 	uint32_t channels; /* 1 .. MODEL_CHANNELS_MAX */
 	uint32_t plane;    /* height x width */
-	bool bytes;        /* pixels are u8 and go through `table`; else float */
-	float table[MODEL_CHANNELS_MAX][256];
+	enum model_values values;
+	float table[MODEL_CHANNELS_MAX][256]; /* U8: the value of each byte */
 };
 
 struct model_config {
@@ -44,7 +57,7 @@ struct model_config {
 
 /* Borrowed. Labels outside 0 .. classes-1 are refused. */
 struct model_batch {
-	const void *pixels;      /* rows x channels x plane, u8 or float */
+	const void *pixels;      /* rows x channels x plane values */
 	const int32_t *labels;   /* rows */
 	const uint64_t *samples; /* rows, for messages; may be NULL */
 	uint32_t rows;           /* 1 .. max_rows; a short batch is averaged over its own rows */

@@ -16,7 +16,7 @@ struct cpu {
 	struct backend backend;
 	float *allocations[ALLOCATIONS_MAX];
 	unsigned allocated;
-	float *normalised; /* max_rows x inputs; NULL when the batches are float already */
+	float *normalised; /* max_rows x inputs; NULL when the batches are F32 */
 	int32_t *labels;   /* max_rows */
 	struct timespec began;
 	struct model_totals totals;
@@ -97,17 +97,36 @@ static int cpu_totals(struct backend *backend, struct model_totals *totals)
 	return 0;
 }
 
-static const float *normalise(struct cpu *cpu, const struct model_batch *batch)
+static void normalise(struct cpu *cpu, const uint8_t *bytes, uint32_t rows)
 {
 	const struct model_input *input = &cpu->backend.input;
-	const uint8_t *bytes = batch->pixels;
 	float *out = cpu->normalised;
 
-	for (size_t plane = 0; plane < (size_t)batch->rows * input->channels; plane++) {
+	for (size_t plane = 0; plane < (size_t)rows * input->channels; plane++) {
 		const float *table = model_table(input->table[0], input->channels, plane);
 
 		for (uint32_t i = 0; i < input->plane; i++)
 			*out++ = table[*bytes++];
+	}
+}
+
+/* The batch's pixels as floats. */
+static const float *widen(struct cpu *cpu, const struct model_batch *batch)
+{
+	size_t count = backend_inputs(&cpu->backend) * batch->rows;
+	const uint16_t *halves = batch->pixels;
+
+	switch (cpu->backend.input.values) {
+	case MODEL_F32: return batch->pixels;
+	case MODEL_U8: normalise(cpu, batch->pixels, batch->rows); break;
+	case MODEL_F16:
+		for (size_t i = 0; i < count; i++)
+			cpu->normalised[i] = model_from_f16(halves[i]);
+		break;
+	case MODEL_BF16:
+		for (size_t i = 0; i < count; i++)
+			cpu->normalised[i] = model_from_bf16(halves[i]);
+		break;
 	}
 	return cpu->normalised;
 }
@@ -124,7 +143,7 @@ static int cpu_begin(
 		return r;
 	on_device->rows = batch->rows;
 	on_device->labels = cpu->labels;
-	on_device->x = cpu->normalised ? normalise(cpu, batch) : batch->pixels;
+	on_device->x = widen(cpu, batch);
 	return 0;
 }
 
@@ -254,9 +273,9 @@ int backend_cpu_create(
 	cpu->backend.classes = config->classes;
 	cpu->backend.max_rows = config->max_rows;
 	cpu->labels = malloc(config->max_rows * sizeof(*cpu->labels));
-	if (config->input.bytes)
+	if (config->input.values != MODEL_F32)
 		cpu->normalised = malloc(values * sizeof(*cpu->normalised));
-	if (!cpu->labels || (config->input.bytes && !cpu->normalised)) {
+	if (!cpu->labels || (config->input.values != MODEL_F32 && !cpu->normalised)) {
 		cpu_destroy(&cpu->backend);
 		return problem_set(
 			problem, -ENOMEM, "out of memory for batches of %u rows", config->max_rows);

@@ -41,6 +41,38 @@ MODEL_MATH const float *model_table(const float *tables, uint32_t channels, size
 	return tables + plane % channels * 256;
 }
 
+/* The value of an IEEE 754 half, by its bits. NaN keeps what fits of its payload. */
+MODEL_MATH float model_from_f16(uint16_t half)
+{
+	uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7fff;
+	union {
+		uint32_t bits;
+		float value;
+	} out;
+
+	if (magnitude < 0x0400) { /* zero and subnormal: multiples of 2^-24 */
+		out.value = (float)magnitude * 0x1p-24f;
+		out.bits |= sign;
+	} else if (magnitude < 0x7c00) {
+		out.bits = sign | ((magnitude << 13) + ((127u - 15u) << 23));
+	} else {
+		out.bits = sign | 0x7f800000u | (magnitude & 0x03ff) << 13;
+	}
+	return out.value;
+}
+
+/* The value of a bfloat16, by its bits. */
+MODEL_MATH float model_from_bf16(uint16_t half)
+{
+	union {
+		uint32_t bits;
+		float value;
+	} out;
+
+	out.bits = (uint32_t)half << 16;
+	return out.value;
+}
+
 /* Index of the largest value; the first one of equals, as torch.argmax. */
 MODEL_MATH uint32_t model_argmax(const float *values, uint32_t count)
 {

@@ -24,8 +24,8 @@ const char options_help[] =
 	"  --no-shuffle          take the images in the data set's order\n"
 	"  --transform SPEC      a pipeline as in torchvision; stoker-train(1) lists the transforms\n"
 	"                        (\"Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))\")\n"
-	"  --dtype f32|u8        what stokerd sends; with u8 the trainer's device applies ToTensor\n"
-	"                        and Normalize (f32)\n"
+	"  --dtype T             what stokerd sends: f32, f16, bf16 or u8; with u8 the trainer's device\n"
+	"                        applies ToTensor and Normalize (f32)\n"
 	"  --rank R --world W    train on shard R of W (0 of 1)\n"
 	"  --shard-drop          drop the tail of the data set instead of padding the shards\n"
 	"  --drop-last           drop the last short batch\n"
@@ -127,8 +127,19 @@ static bool parse_device(const char *text, struct device *device)
 
 static bool parse_dtype(const char *text, enum stoker_dtype *dtype)
 {
-	*dtype = strcmp(text, "u8") == 0 ? STOKER_U8 : STOKER_F32;
-	return *dtype == STOKER_U8 || strcmp(text, "f32") == 0;
+	static const struct {
+		const char *name;
+		enum stoker_dtype dtype;
+	} names[] = {
+		{"f32", STOKER_F32}, {"f16", STOKER_F16}, {"bf16", STOKER_BF16}, {"u8", STOKER_U8}};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i].name) == 0) {
+			*dtype = names[i].dtype;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool parse_payload(const char *text, int *payload)
@@ -175,7 +186,9 @@ static int set_value(struct options *options, const struct option *option, const
 	case KIND_RATE:
 		expected = parse_rate(value, member) ? NULL : "a number of 0 or more";
 		break;
-	case KIND_DTYPE: expected = parse_dtype(value, member) ? NULL : "f32 or u8"; break;
+	case KIND_DTYPE:
+		expected = parse_dtype(value, member) ? NULL : "f32, f16, bf16 or u8";
+		break;
 	case KIND_PAYLOAD:
 		expected = parse_payload(value, member) ? NULL : "shared or inline";
 		break;

@@ -69,16 +69,27 @@ static int open_val(struct training *training)
 	return feed_open(&training->val, training->stoker, &stream, &training->problem);
 }
 
+static enum model_values values_of(enum stoker_dtype dtype)
+{
+	switch (dtype) {
+	case STOKER_U8: return MODEL_U8;
+	case STOKER_F16: return MODEL_F16;
+	case STOKER_BF16: return MODEL_BF16;
+	default: return MODEL_F32;
+	}
+}
+
 /* The shape that a stream announced, as the model sees it. */
 static int input_of(struct training *training, const struct stoker_info *info, const char *name,
 	struct model_input *input)
 {
 	uint64_t plane = (uint64_t)info->shape[1] * info->shape[2];
-	uint64_t value = training->options->dtype == STOKER_U8 ? 1 : sizeof(float);
+	enum model_values values = values_of(training->options->dtype);
 
 	if (info->dtype != training->options->dtype || info->layout != STOKER_NCHW ||
 		info->shape[0] < 1 || info->shape[0] > MODEL_CHANNELS_MAX || plane < 1 ||
-		plane > MODEL_INPUTS_MAX || info->row_bytes != plane * info->shape[0] * value ||
+		plane > MODEL_INPUTS_MAX ||
+		info->row_bytes != plane * info->shape[0] * model_value_bytes(values) ||
 		info->batch_size != training->options->batch_size)
 		return problem_set(&training->problem, -EBADMSG,
 			"data set %s: the daemon sends samples of %u x %u x %u in %llu bytes, which "
@@ -87,7 +98,7 @@ static int input_of(struct training *training, const struct stoker_info *info, c
 			(unsigned long long)info->row_bytes);
 	input->channels = info->shape[0];
 	input->plane = (uint32_t)plane;
-	input->bytes = training->options->dtype == STOKER_U8;
+	input->values = values;
 	return 0;
 }
 
@@ -119,7 +130,7 @@ static int make_model(struct training *training)
 	int r = input_of(
 		training, training->train.info, training->options->dataset, &config->input);
 
-	if (r == 0 && config->input.bytes)
+	if (r == 0 && config->input.values == MODEL_U8)
 		r = transform_tail_table(&training->tail, &config->input, &training->problem);
 	if (r < 0)
 		return r;

@@ -71,12 +71,14 @@ def test_steps(tmp_path, inputs, hidden, classes, rate):
 
 
 @functools.lru_cache
-def torch_run(folder, seed, epochs, rate, world=1, rank=0):
-    """What a torchvision user writes: ImageFolder, DistributedSampler, DataLoader."""
+def torch_run(folder, seed, epochs, rate, world=1, rank=0, dtype='float32'):
+    """What a torchvision user writes: ImageFolder, DistributedSampler, DataLoader. With another dtype
+    the values are rounded to it."""
     torchvision = pytest.importorskip('torchvision', reason='torchvision is not installed')
     transforms = torchvision.transforms
     pictures = torchvision.datasets.ImageFolder(folder, transforms.Compose(
-        [transforms.Grayscale(), transforms.ToTensor(), transforms.Normalize((0.5,), (0.5,))]))
+        [transforms.Grayscale(), transforms.ToTensor(), transforms.Normalize((0.5,), (0.5,)),
+         lambda x: x.to(getattr(torch, dtype)).float()]))
     sampler = torch.utils.data.DistributedSampler(pictures, world, rank, seed=seed)
     loader = torch.utils.data.DataLoader(pictures, 64, sampler=sampler)
     model = make_model(seed, pictures[0][0].numel(), 128, len(pictures.classes))
@@ -99,14 +101,16 @@ def stoker_run(daemon, *options):
             [line for line in lines if 'epoch' in line])
 
 
-@pytest.mark.parametrize('options', [(), ('--dtype', 'u8'), ('--payload', 'inline')],
-                         ids=['f32', 'u8', 'inline'])
-def test_run(start_daemon, grey_folder, options):
+@pytest.mark.parametrize('options,dtype', [
+    ((), 'float32'), (('--dtype', 'u8'), 'float32'), (('--payload', 'inline'), 'float32'),
+    (('--dtype', 'f16'), 'float16'), (('--dtype', 'bf16'), 'bfloat16'),
+], ids=['f32', 'u8', 'inline', 'f16', 'bf16'])
+def test_run(start_daemon, grey_folder, options, dtype):
     """A whole run through a daemon: weights, order, pixels, losses, accuracy."""
     daemon = start_daemon({'d': grey_folder})
     losses, epochs = stoker_run(daemon, '--val', 'd', '--seed', '5', '--epochs', '40',
                                 '--lr', '0.01', *options)
-    expected, accuracy = torch_run(grey_folder, 5, 40, 0.01)
+    expected, accuracy = torch_run(grey_folder, 5, 40, 0.01, dtype=dtype)
     assert len(expected) == STEPS
     assert_close(losses, expected)
     # A pixel of difference in 300 images may turn on the last bit of a logit.

@@ -273,41 +273,78 @@ static void test_totals(void **state)
 	free(after);
 }
 
-/* Bytes through the table give exactly what the same floats give. */
-static void test_bytes(void **state)
+/* Every bit pattern of both 16-bit formats has the value that its definition gives it. */
+static void test_halves(void **state)
 {
-	struct model_config config = config_with(ROWS, 0.1f), bytes = config;
+	(void)state;
+	for (unsigned bits = 0; bits < 0x10000; bits++) {
+		int exponent = bits >> 10 & 31, fraction = bits & 1023;
+		double sign = bits & 0x8000 ? -1 : 1;
+		float half = model_from_f16((uint16_t)bits),
+		      bfloat = model_from_bf16((uint16_t)bits);
+		uint32_t upper;
+
+		if (exponent == 31 && fraction != 0)
+			assert_true(isnan(half));
+		else if (exponent == 31)
+			assert_true(half == sign * INFINITY);
+		else if (exponent == 0)
+			assert_true(half == sign * ldexp(fraction, -24));
+		else
+			assert_true(half == sign * ldexp(1024 + fraction, exponent - 25));
+		assert_int_equal(signbit(half) != 0, bits >> 15);
+		memcpy(&upper, &bfloat, sizeof(upper));
+		assert_int_equal(upper, bits << 16);
+	}
+}
+
+/* Narrower values give exactly what the same values as floats give: bytes through the table, halves. */
+static void check_values(void **state, enum model_values values)
+{
+	struct model_config config = config_with(ROWS, 0.1f), narrow = config;
 	float *weights = random_weights(&config, 4), *a = random_weights(&config, 0),
 	      *b = random_weights(&config, 1);
-	uint8_t pixels[ROWS * INPUTS];
+	uint16_t halves[ROWS * INPUTS];
+	uint8_t bytes[ROWS * INPUTS];
 	struct sample_batch sample;
-	struct model *with_floats, *with_bytes;
+	struct model *with_floats, *with_narrow;
 
-	bytes.input.bytes = true;
+	narrow.input.values = values;
 	for (unsigned channel = 0; channel < 3; channel++)
 		for (unsigned v = 0; v < 256; v++)
-			bytes.input.table[channel][v] =
+			narrow.input.table[channel][v] =
 				((float)v / 255.0f - 0.1f * (float)channel) / 0.3f;
 	fill_batch(&sample, 8, ROWS);
 	for (unsigned i = 0; i < ROWS * INPUTS; i++) {
-		pixels[i] = (uint8_t)(i * 89);
-		sample.x[i] = bytes.input.table[i / (INPUTS / 3) % 3][pixels[i]];
+		bytes[i] = (uint8_t)(i * 89);
+		halves[i] = (uint16_t)(0x3000 + i * 89 % 0xc00);
+		sample.x[i] = values == MODEL_U8
+				      ? narrow.input.table[i / (INPUTS / 3) % 3][bytes[i]]
+			      : values == MODEL_F16 ? model_from_f16(halves[i])
+						    : model_from_bf16(halves[i]);
 	}
 	with_floats = create(state, &config);
-	with_bytes = create(state, &bytes);
+	with_narrow = create(state, &narrow);
 	assert_int_equal(model_weights_set(with_floats, weights), 0);
-	assert_int_equal(model_weights_set(with_bytes, weights), 0);
+	assert_int_equal(model_weights_set(with_narrow, weights), 0);
 	assert_int_equal(model_train(with_floats, &sample.batch), 0);
-	sample.batch.pixels = pixels;
-	assert_int_equal(model_train(with_bytes, &sample.batch), 0);
+	sample.batch.pixels = values == MODEL_U8 ? (void *)bytes : (void *)halves;
+	assert_int_equal(model_train(with_narrow, &sample.batch), 0);
 	assert_int_equal(model_weights_get(with_floats, a), 0);
-	assert_int_equal(model_weights_get(with_bytes, b), 0);
+	assert_int_equal(model_weights_get(with_narrow, b), 0);
 	assert_memory_equal(a, b, model_weights_count(&config) * sizeof(float));
 	model_destroy(with_floats);
-	model_destroy(with_bytes);
+	model_destroy(with_narrow);
 	free(weights);
 	free(a);
 	free(b);
+}
+
+static void test_narrow_values(void **state)
+{
+	check_values(state, MODEL_U8);
+	check_values(state, MODEL_F16);
+	check_values(state, MODEL_BF16);
 }
 
 static uint64_t fnv1a(const void *bytes, size_t count)
@@ -433,12 +470,13 @@ static int use_cpu(void **state)
 #define ON_EVERY_DEVICE                                                                            \
 	cmocka_unit_test(test_gradients), cmocka_unit_test(test_short_batch),                      \
 		cmocka_unit_test(test_bad_batches), cmocka_unit_test(test_totals),                 \
-		cmocka_unit_test(test_bytes)
+		cmocka_unit_test(test_narrow_values)
 
 int main(void)
 {
 	const struct CMUnitTest cpu[] = {
 		cmocka_unit_test(test_known_logits),
+		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_element_functions),
 		cmocka_unit_test(test_init),
 		cmocka_unit_test(test_bad_configs),

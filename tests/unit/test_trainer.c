@@ -337,7 +337,7 @@ static void test_option_mistakes(void **state)
 		{"--seed 18446744073709551616", "--seed"},
 		{"--lr nan", "--lr nan"},
 		{"--lr -1", "--lr -1"},
-		{"--dtype f16", "f32 or u8"},
+		{"--dtype f64", "f32, f16, bf16 or u8"},
 		{"--payload tcp", "shared or inline"},
 		{"--device cuda:", "cuda:N"},
 		{"--device gpu", "cuda:N"},
