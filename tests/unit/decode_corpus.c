@@ -2,7 +2,8 @@
 /*
  * Decodes the files whose names come on stdin, each ended by NUL, for a test that knows the answers.
  * Per file, in order, on stdout: a line "name TAB status TAB WxH TAB bytes TAB text", then `bytes`
- * bytes of RGB pixels. status is ok, bad (text says why) or the number of a fatal error.
+ * bytes of RGB pixels. status is ok, bad (text says why) or the number of a fatal error. The argument
+ * is the number of decode flags, none for 0.
  */
 #include "daemon/image/decode.h"
 #include "daemon/util/ownership.h"
@@ -30,9 +31,8 @@ static void *read_file(const char *name, size_t *length)
 	return bytes;
 }
 
-static void answer(const char *name, struct image *image)
+static void answer(const char *name, const struct decode_options *options, struct image *image)
 {
-	static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
 	struct error_text error = {.text = ""};
 	size_t length, pixel_bytes = 0;
 	_cleanup_free_ void *bytes = read_file(name, &length);
@@ -43,7 +43,7 @@ static void answer(const char *name, struct image *image)
 		printf("%s\tunreadable\t0x0\t0\t\n", name);
 		return;
 	}
-	r = image_decode(bytes, length, DECODE_RGB, &limits, image, &error);
+	r = image_decode(bytes, length, DECODE_RGB, options, image, &error);
 	if (r == 0)
 		pixel_bytes = (size_t)image->width * image->height * image->channels;
 	else
@@ -55,14 +55,17 @@ static void answer(const char *name, struct image *image)
 	fflush(stdout);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	struct decode_options options = {.max_pixels = DECODE_MAX_PIXELS};
 	_cleanup_free_ char *name = NULL;
 	struct image image = IMAGE_NULL;
 	size_t capacity = 0;
 
+	if (argc > 1)
+		options.flags = (uint32_t)strtoul(argv[1], NULL, 10) & DECODE_FLAGS;
 	while (getdelim(&name, &capacity, '\0', stdin) > 0)
-		answer(name, &image);
+		answer(name, &options, &image);
 	image_finish(&image);
 	return 0;
 }
