@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(os.environ.get('STOKER_CASES', ROOT / '../shared/cases'))
 BUILD = Path(os.environ.get('STOKER_BUILD', ROOT / 'build/tests'))
 DECODE_CORPUS = BUILD / 'tests/unit/decode_corpus'
+ORIENT, GREY16_CLIP = 1, 2  # enum decode_flag
 
 
 class Answer:
@@ -26,10 +27,10 @@ class Answer:
         return f'{self.name}: {self.status} {self.size} {self.text} {self.sha256[:12]}'
 
 
-def decode(names):
+def decode(names, flags=0):
     """Run decode_corpus over files; one Answer per name. A crash ends the answers early."""
     assert DECODE_CORPUS.is_file(), f'{DECODE_CORPUS} is not built; see tests/run'
-    run = subprocess.run([DECODE_CORPUS], input=b''.join(os.fsencode(n) + b'\0' for n in names),
+    run = subprocess.run([DECODE_CORPUS, str(flags)], input=b''.join(os.fsencode(n) + b'\0' for n in names),
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     answers, offset = [], 0
     while offset < len(run.stdout):
