@@ -134,12 +134,13 @@ static void read_rows(const struct png_decoder *decoder, int passes)
 			png_read_row(decoder->png, image->pixels + y * stride, NULL);
 }
 
-/* A picture of `width` x `height`, all or one pass of an interlaced one, some rows at a time. */
+/* A picture of `width` x `height`, all or one pass of an interlaced one, some rows at a time. libpng writes
+ * rows of the whole picture's width in any pass. */
 static void read_and_place_rows(const struct png_decoder *decoder,
 	const struct placement *placement, uint32_t width, uint32_t height, uint8_t *rows)
 {
 	const struct image *image = decoder->image;
-	size_t stride = (size_t)width * image->channels;
+	size_t stride = (size_t)decoder->header->width * image->channels;
 	size_t fit = stride < ROWS_BYTES ? ROWS_BYTES / stride : 1;
 
 	for (uint32_t y = 0; y < height;) {

@@ -20,7 +20,8 @@ class Answer:
     """What decode_corpus said about one file."""
 
     def __init__(self, line, pixels):
-        self.name, self.status, self.size, _, self.text = line.decode().split('\t')
+        self.name, self.status, self.size, _, peak, self.text = line.decode().split('\t')
+        self.peak = int(peak)  # bytes of heap, pixels included
         self.sha256 = hashlib.sha256(pixels).hexdigest()
 
     def __str__(self):
