@@ -22,6 +22,7 @@ struct png_decoder {
 	bool clip;            /* grey of 16 bits at 255 */
 	uint32_t orientation; /* to turn the picture to: 1 .. 8 */
 	struct placement placement;
+	uint8_t *rows; /* read and not yet put into their places; freed after libpng */
 	struct image *image;
 	struct error_text *error;
 	uint64_t memory; /* taken so far; libpng frees little before the end */
@@ -137,7 +138,7 @@ static void read_rows(const struct png_decoder *decoder, int passes)
 /* A picture of `width` x `height`, all or one pass of an interlaced one, some rows at a time. libpng writes
  * rows of the whole picture's width in any pass. */
 static void read_and_place_rows(const struct png_decoder *decoder,
-	const struct placement *placement, uint32_t width, uint32_t height, uint8_t *rows)
+	const struct placement *placement, uint32_t width, uint32_t height)
 {
 	const struct image *image = decoder->image;
 	size_t stride = (size_t)decoder->header->width * image->channels;
@@ -147,22 +148,21 @@ static void read_and_place_rows(const struct png_decoder *decoder,
 		uint32_t count = height - y < fit ? height - y : (uint32_t)fit;
 
 		for (uint32_t i = 0; i < count; i++)
-			png_read_row(decoder->png, rows + i * stride, NULL);
-		placement_put(
-			placement, image->pixels, image->channels, y, rows, width, stride, count);
+			png_read_row(decoder->png, decoder->rows + i * stride, NULL);
+		placement_put(placement, image->pixels, image->channels, y, decoder->rows, width,
+			stride, count);
 		y += count;
 	}
 }
 
-static void read_and_turn(const struct png_decoder *decoder)
+static void read_and_turn(struct png_decoder *decoder)
 {
 	uint32_t width = decoder->header->width, height = decoder->header->height;
 	size_t stride = (size_t)width * decoder->image->channels;
-	/* libpng's, so that an error on the way frees it with the rest. */
-	uint8_t *rows = png_malloc(decoder->png, stride < ROWS_BYTES ? ROWS_BYTES : stride);
 
+	decoder->rows = png_malloc(decoder->png, stride < ROWS_BYTES ? ROWS_BYTES : stride);
 	if (!decoder->header->interlaced)
-		read_and_place_rows(decoder, &decoder->placement, width, height, rows);
+		read_and_place_rows(decoder, &decoder->placement, width, height);
 	for (int pass = 0; decoder->header->interlaced && pass < PNG_INTERLACE_ADAM7_PASSES;
 		pass++) {
 		struct placement part = placement_part(&decoder->placement,
@@ -171,13 +171,11 @@ static void read_and_turn(const struct png_decoder *decoder)
 		uint32_t columns = PNG_PASS_COLS(width, pass);
 
 		if (columns != 0)
-			read_and_place_rows(
-				decoder, &part, columns, PNG_PASS_ROWS(height, pass), rows);
+			read_and_place_rows(decoder, &part, columns, PNG_PASS_ROWS(height, pass));
 	}
-	png_free(decoder->png, rows);
 }
 
-static void read_pixels(const struct png_decoder *decoder)
+static void read_pixels(struct png_decoder *decoder)
 {
 	bool turn = decoder->orientation > EXIF_UPRIGHT;
 	/* What is turned is put together here, not by libpng. */
@@ -233,6 +231,7 @@ static int decode(struct png_decoder *decoder)
 	decoder->info = png_create_info_struct(decoder->png);
 	r = decoder->info != NULL ? run(decoder) : -ENOMEM;
 	png_destroy_read_struct(&decoder->png, &decoder->info, NULL);
+	free(decoder->rows);
 	return r;
 }
 

@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 from client import pb
@@ -23,6 +24,12 @@ def files():
     return sorted(path.resolve() for path in CASES.rglob('*') if path.is_file())
 
 
+@pytest.fixture(scope='module')
+def expected(files):
+    with open(CASES / 'expected.tsv', newline='', encoding='utf-8') as lines:
+        return list(csv.DictReader(lines, delimiter='\t', quoting=csv.QUOTE_NONE))
+
+
 def is_sanitized():
     """AddressSanitizer's own memory says nothing of ours."""
     return b'__asan_init' in DECODE_CORPUS.read_bytes()
@@ -35,7 +42,7 @@ def peaks(daemon):
 
 
 @pytest.mark.parametrize('decode', [None, TURN_AND_CLIP], ids=['usual', 'turned'])
-def test_as_pictures(start_daemon, files, scratch, decode):
+def test_as_pictures(start_daemon, files, expected, scratch, decode):
     """All are delivered: those that are no pictures masked, with a reason."""
     small = pb.Transform(resize=pb.Resize(size=[8, 8]))
     table = f'{scratch}/all.csv'
@@ -50,12 +57,17 @@ def test_as_pictures(start_daemon, files, scratch, decode):
     with daemon.client() as client:
         stream = client.open('all', dtype=pb.DTYPE_U8, transforms=[small], batch_size=50,
                              on_bad_sample=pb.ON_BAD_SAMPLE_MASK, decode=decode)
-        bad = sum(batch.message.bad for batch in all_batches(stream, len(files) + 1))
+        statuses = np.concatenate([b.statuses for b in all_batches(stream, len(files) + 1)])
         status = client.status()
     assert status.worker_deaths == 0
     dataset, = status.dataset
-    # Those of expected.tsv alone are so many.
-    assert bad == dataset.bad_rows > 1500 and len(files) - bad > 700
+    # Each as expected.tsv has it, and all that it does not have are no pictures.
+    fine = {CASES.resolve() / row['file'] for row in expected if row['class'][0] in 'AE'}
+    assert len(fine) == 783
+    wrong = [path for path, ok in zip(files, statuses[1:] == pb.ROW_OK) if ok != (path in fine)]
+    assert not wrong
+    bad = len(files) - len(fine)
+    assert statuses[0] == pb.ROW_OK and bad == dataset.bad_rows
     assert sum(count.samples for count in dataset.bad_count) == bad
     assert {count.reason for count in dataset.bad_count} <= {pb.BAD_PICTURE, pb.BAD_UNREADABLE}
     assert all(sample.text for sample in dataset.bad_sample)
