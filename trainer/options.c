@@ -33,7 +33,7 @@ const char options_help[] =
 	"  --on-bad-sample P     what becomes of an image that cannot be decoded: error, mask (it is left\n"
 	"                        out of the loss) or replace, by another image (error)\n"
 	"  --exif-orientation    turn images as their EXIF data say\n"
-	"  --grey16 HOW          of 16-bit grey the high byte, or clip it at 255, as Pillow does (high)\n"
+	"  --grey16 high|clip    of 16-bit grey the high byte, or clipped at 255 as in Pillow (high)\n"
 	"  --payload KIND        shared or inline (shared where possible)\n"
 	"  --checkpoint FILE     save here after each epoch; go on from here if it exists\n"
 	"  --log-every N         print the loss of every N-th step\n"

@@ -26,7 +26,7 @@ static const char help[] =
 	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
 	"                     decoded\n"
 	"  --exif-orientation turn pictures as their EXIF data say\n"
-	"  --grey16 H         of 16-bit grey the high byte (default), or clip it at 255, as Pillow does\n"
+	"  --grey16 high|clip of 16-bit grey the high byte (default), or clipped at 255 as in Pillow\n"
 	"  --socket PATH      the daemon's socket\n"
 	"  --json             print the result as JSON\n";
 

@@ -37,7 +37,7 @@ static const char help[] =
 	"                     decoded. With mask and replace, DIR/statuses.npy (uint8) says of each row\n"
 	"                     whether it is 0 itself, 1 masked or 2 another sample\n"
 	"  --exif-orientation turn pictures as their EXIF data say\n"
-	"  --grey16 H         of 16-bit grey the high byte (default), or clip it at 255, as Pillow does\n"
+	"  --grey16 high|clip of 16-bit grey the high byte (default), or clipped at 255 as in Pillow\n"
 	"  --params           also write DIR/params.jsonl: for each image, in order, an object with what\n"
 	"                     the random transforms drew for it\n"
 	"  --socket PATH      the daemon's socket\n"

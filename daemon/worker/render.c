@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -157,6 +158,7 @@ static int fill(struct renderer *renderer, int fd, uint64_t offset, uint64_t len
 static int read_file(struct renderer *renderer, const struct decode_options *options, int fd,
 	uint64_t offset, uint64_t length, size_t *got, struct error_text *why)
 {
+	struct error_text front;
 	struct picture_info info;
 	int r;
 
@@ -164,8 +166,9 @@ static int read_file(struct renderer *renderer, const struct decode_options *opt
 	if (length <= DECODE_FILE_EXTRA)
 		return fill(renderer, fd, offset, length, got, why);
 	r = fill(renderer, fd, offset, DECODE_FILE_EXTRA, got, why);
-	if (r == 0)
-		r = image_probe(renderer->file, *got, options, &info, why);
+	if (r == 0 && (r = image_probe(renderer->file, *got, options, &info, &front)) == DECODE_BAD)
+		error_set(why, r, "%.200s (in the first %u of its %" PRIu64 " MiB)", front.text,
+			(unsigned int)(DECODE_FILE_EXTRA >> 20), length >> 20);
 	if (r == 0)
 		r = image_check_length(&info, length, why);
 	return r == 0 ? fill(renderer, fd, offset, length, got, why) : r;

@@ -272,6 +272,6 @@ def test_bytes_for_one_picture(start_daemon, scratch):
         assert ok == [False, False, True, True, False, False]
         reasons = [bad.text for bad in client.status().dataset[0].bad_sample]
     assert reasons[0] == '30 MiB are too much for a picture of 23 x 9 pixels'
-    assert 'cut short' in reasons[1]
+    assert 'cut short' in reasons[1] and reasons[1].endswith('(in the first 24 of its 31 MiB)')
     assert reasons[2] == '25 MiB are too much for a picture of 23 x 9 pixels'
     assert reasons[3] == 'is larger than 256 MiB'
