@@ -230,6 +230,7 @@ static int load_raw(
 	const struct index_sample *entry = &view->index.samples[sample];
 	struct image *image = &renderer->image;
 	bool as_it_lies = header->pixels == 0;
+	bool clip = (view->plan.decode_flags & DECODE_GREY16_CLIP) != 0;
 	uint8_t *bytes;
 	ssize_t got;
 	int r = check_raw(view, why);
@@ -249,7 +250,9 @@ static int load_raw(
 	if ((size_t)got != entry->length)
 		return error_set(why, BAD_UNREADABLE, "the file has shrunk since it was indexed");
 	if (!as_it_lies)
-		idx_pixels(header, bytes, false, image->pixels);
+		idx_pixels(header, bytes, clip, image->pixels);
+	if ((header->pixels & INDEX_PIXELS_16BIT) != 0 && header->channels == 1 && !clip)
+		renderer->notes |= NOTE_GREY16;
 	if (image->channels == 3 && view->plan.decode_channels == 1) {
 		image_rgb_to_l(image->pixels, image->pixels, (size_t)image->width * image->height);
 		image->channels = 1;

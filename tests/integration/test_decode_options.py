@@ -5,6 +5,7 @@ limits of time and bytes for one picture."""
 import io
 import json
 import os
+import struct
 import tarfile
 
 import numpy as np
@@ -149,6 +150,19 @@ def test_grey16(start_daemon, scratch, workers):
     served(daemon, 'e')
     lines = daemon.log.wait(GREY16, count=2)
     assert len(lines) == 2 and 'data set d' in lines[0] and 'data set e' in lines[1]
+
+
+def test_grey16_of_idx_files(start_daemon, scratch):
+    values = np.linspace(0, 65535, 6 * 5 * 4).reshape(6, 5, 4).astype('>u2')
+    for name, head, data in (
+            ('images-idx3-ubyte', b'\0\0\x0b\3' + struct.pack('>3L', 6, 5, 4), values.tobytes()),
+            ('labels-idx1-ubyte', b'\0\0\x08\1' + struct.pack('>L', 6), b'\0\1' * 3)):
+        write(scratch, {name: head + data})
+    daemon = start_daemon({'d': f'{scratch}/images-idx3-ubyte'})
+    for decode, pixels in ((CLIP, np.minimum(values, 255)), (None, values >> 8)):
+        assert not daemon.log.matches(GREY16)
+        np.testing.assert_array_equal(served(daemon, decode=decode)[1][..., 0], pixels)
+    daemon.log.wait(GREY16)
 
 
 def test_nothing_to_tell_of_other_pictures(start_daemon, mixed_folder):
