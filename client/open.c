@@ -39,6 +39,7 @@ static int send_open(struct stoker *stoker, const struct stoker_options *options
 	Stoker__V1__Open open = STOKER__V1__OPEN__INIT;
 	Stoker__V1__Cursor start = STOKER__V1__CURSOR__INIT;
 	Stoker__V1__ClientMessage message = STOKER__V1__CLIENT_MESSAGE__INIT;
+	Stoker__V1__Decode decode = STOKER__V1__DECODE__INIT;
 	struct transform_messages transforms;
 
 	transform_messages_fill(&transforms, pipeline);
@@ -62,6 +63,10 @@ static int send_open(struct stoker *stoker, const struct stoker_options *options
 	open.payload = (Stoker__V1__Payload)options->payload;
 	open.on_bad_sample = (Stoker__V1__OnBadSample)options->on_bad_sample;
 	open.rows = (Stoker__V1__Rows)options->rows;
+	decode.exif_orientation = options->exif_orientation;
+	decode.grey16_clip = options->grey16_clip;
+	if (options->exif_orientation || options->grey16_clip)
+		open.decode = &decode;
 	if (options->start) {
 		cursor_to_message(&start, options->start);
 		open.start = &start;

@@ -32,6 +32,8 @@ enum {
 
 	CONFIG_WORKERS_AUTO = -1,
 	CONFIG_WORKERS_MAX = 1024,
+	CONFIG_TIMEOUT_DEFAULT = 60, /* seconds */
+	CONFIG_TIMEOUT_MAX = 86400,
 	CONFIG_DATASET_NAME_MAX = 64, /* bytes */
 	CONFIG_SOCKET_PATH_MAX = 107, /* bytes of sockaddr_un.sun_path without its NUL */
 	CONFIG_FILE_MAX = 1 << 20,    /* bytes */
@@ -56,7 +58,8 @@ struct config {
 	uint64_t memory;   /* bytes, at least CONFIG_MEMORY_MIN; 0 = half of what there is */
 	enum config_sandbox sandbox;
 	enum log_level log_level;
-	bool check_only; /* --check-config */
+	uint32_t image_timeout; /* seconds, 1..CONFIG_TIMEOUT_MAX */
+	bool check_only;        /* --check-config */
 	struct config_dataset *datasets;
 	size_t dataset_count;
 

@@ -100,6 +100,7 @@ static int load(struct config *config, int argc, char **argv, const char *direct
 	*config = (struct config){
 		.workers = CONFIG_WORKERS_AUTO,
 		.log_level = LOG_LEVEL_INFO,
+		.image_timeout = CONFIG_TIMEOUT_DEFAULT,
 		.argc = argc,
 		.argv = argv,
 		.directory = strdup(directory),
@@ -171,9 +172,9 @@ void config_print(const struct config *config, FILE *out)
 		fprintf(out, "# memory: half of what the control group or the machine has\n");
 	else
 		fprintf(out, "memory = %llu\n", (unsigned long long)config->memory);
-	fprintf(out, "sandbox = %s\nlog_level = %s\n",
+	fprintf(out, "sandbox = %s\nlog_level = %s\nimage_timeout = %u\n",
 		config->sandbox == CONFIG_SANDBOX_REQUIRE ? "require" : "auto",
-		levels[config->log_level]);
+		levels[config->log_level], config->image_timeout);
 	for (size_t i = 0; i < config->dataset_count; i++) {
 		const struct config_dataset *dataset = &config->datasets[i];
 

@@ -126,6 +126,22 @@ static int set_memory(struct config *config, const struct config_source *source,
 	return 0;
 }
 
+static int set_image_timeout(struct config *config, const struct config_source *source,
+	const char *value, struct error_text *error)
+{
+	char *end;
+	unsigned long seconds;
+
+	errno = 0;
+	seconds = strtoul(value, &end, 10);
+	if (!isdigit((unsigned char)value[0]) || *end != '\0' || errno != 0 || seconds < 1 ||
+		seconds > CONFIG_TIMEOUT_MAX)
+		return error_set(error, -EINVAL, "%s: '%s' is not a number of seconds from 1 to %d",
+			source->where, escape(value).text, CONFIG_TIMEOUT_MAX);
+	config->image_timeout = (uint32_t)seconds;
+	return 0;
+}
+
 static int set_sandbox(struct config *config, const struct config_source *source, const char *value,
 	struct error_text *error)
 {
@@ -157,12 +173,14 @@ static int set_log_level(struct config *config, const struct config_source *sour
 	return 0;
 }
 
-const char *const config_keys[] = {"socket", "workers", "memory", "sandbox", "log_level", NULL};
+const char *const config_keys[] = {
+	"socket", "workers", "memory", "sandbox", "log_level", "image_timeout", NULL};
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]) - 1;
 
 /* In the order of config_keys. */
-static int (*const setters[])(struct config *, const struct config_source *, const char *,
-	struct error_text *) = {set_socket, set_workers, set_memory, set_sandbox, set_log_level};
+static int (*const setters[])(
+	struct config *, const struct config_source *, const char *, struct error_text *) = {
+	set_socket, set_workers, set_memory, set_sandbox, set_log_level, set_image_timeout};
 
 int config_set(struct config *config, const char *key, const struct config_source *source,
 	const char *value, struct error_text *error)

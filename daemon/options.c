@@ -24,6 +24,7 @@ static const struct option options[] = {
 	{"memory", required_argument, NULL, OPTION_KEY + 2},
 	{"sandbox", required_argument, NULL, OPTION_KEY + 3},
 	{"log-level", required_argument, NULL, OPTION_KEY + 4},
+	{"image-timeout", required_argument, NULL, OPTION_KEY + 5},
 	{"dataset", required_argument, NULL, OPTION_DATASET},
 	{"check-config", no_argument, NULL, OPTION_CHECK},
 	{"help", no_argument, NULL, OPTION_HELP},
@@ -46,6 +47,7 @@ static const char help[] =
 	"                          the control group or the machine has)\n"
 	"  --sandbox require|auto  require: do not run without the workers' full sandbox\n"
 	"  --log-level LEVEL       error, warning, notice, info (default) or debug\n"
+	"  --image-timeout SECONDS replace a worker that takes longer for one image (60)\n"
 	"  --check-config          print the effective configuration and exit\n"
 	"  -h, --help              print this help and exit\n"
 	"  --version               print the version and exit\n"

@@ -150,6 +150,7 @@ static struct worker_settings worker_settings(const struct server *server)
 		.sandbox = server->config.sandbox == CONFIG_SANDBOX_REQUIRE ? "require" : "auto",
 		.roots = (const char *const *)server->roots,
 		.root_count = server->root_count,
+		.image_timeout_ms = 1000 * server->config.image_timeout,
 	};
 }
 

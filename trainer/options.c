@@ -32,6 +32,8 @@ const char options_help[] =
 	"  --device DEVICE       auto, cpu, cuda or cuda:N (auto)\n"
 	"  --on-bad-sample P     what becomes of an image that cannot be decoded: error, mask (it is left\n"
 	"                        out of the loss) or replace, by another image (error)\n"
+	"  --exif-orientation    turn images as their EXIF data say\n"
+	"  --grey16 high|clip    of 16-bit grey the high byte, or clipped at 255 as in Pillow (high)\n"
 	"  --payload KIND        shared or inline (shared where possible)\n"
 	"  --checkpoint FILE     save here after each epoch; go on from here if it exists\n"
 	"  --log-every N         print the loss of every N-th step\n"
@@ -49,6 +51,7 @@ enum kind {
 	KIND_DTYPE,
 	KIND_PAYLOAD,
 	KIND_ON_BAD_SAMPLE,
+	KIND_GREY16,
 	KIND_DEVICE,
 };
 
@@ -69,6 +72,8 @@ static const struct option table[] = {
 	{"--drop-last", KIND_FLAG, AT(drop_last)},
 	{"--dtype", KIND_DTYPE, AT(dtype)},
 	{"--epochs", KIND_U32, AT(epochs), 1, UINT32_MAX},
+	{"--exif-orientation", KIND_FLAG, AT(exif_orientation)},
+	{"--grey16", KIND_GREY16, AT(grey16_clip)},
 	{"--help", KIND_FLAG, AT(help)},
 	{"--json", KIND_FLAG, AT(json)},
 	{"--log-every", KIND_U32, AT(log_every), 1, UINT32_MAX},
@@ -148,6 +153,12 @@ static bool parse_payload(const char *text, int *payload)
 	return *payload == STOKER_INLINE || strcmp(text, "shared") == 0;
 }
 
+static bool parse_grey16(const char *text, bool *clip)
+{
+	*clip = strcmp(text, "clip") == 0;
+	return *clip || strcmp(text, "high") == 0;
+}
+
 static bool parse_on_bad_sample(const char *text, enum stoker_on_bad_sample *policy)
 {
 	*policy = strcmp(text, "mask") == 0      ? STOKER_BAD_MASK
@@ -195,6 +206,7 @@ static int set_value(struct options *options, const struct option *option, const
 	case KIND_ON_BAD_SAMPLE:
 		expected = parse_on_bad_sample(value, member) ? NULL : "error, mask or replace";
 		break;
+	case KIND_GREY16: expected = parse_grey16(value, member) ? NULL : "high or clip"; break;
 	case KIND_DEVICE:
 		expected = parse_device(value, member) ? NULL : "auto, cpu, cuda or cuda:N";
 		break;

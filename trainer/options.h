@@ -24,6 +24,7 @@ struct options {
 	int payload; /* 0 or enum stoker_payload */
 	enum stoker_on_bad_sample on_bad_sample;
 	struct device device;
+	bool exif_orientation, grey16_clip;
 	bool no_shuffle, shard_drop, drop_last, json;
 	bool help, version;
 };

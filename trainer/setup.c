@@ -30,6 +30,8 @@ static void common_options(struct training *training, struct stoker_options *str
 	stream->dtype = options->dtype;
 	stream->layout = STOKER_NCHW;
 	stream->payload = options->payload;
+	stream->exif_orientation = options->exif_orientation;
+	stream->grey16_clip = options->grey16_clip;
 	stream->on_bad_sample = options->on_bad_sample;
 	stream->indexing = note_indexing;
 	stream->indexing_data = training;

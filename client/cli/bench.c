@@ -25,6 +25,8 @@ static const char help[] =
 	"  --step-ms T        pretend to train on each batch for T milliseconds (0)\n"
 	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
 	"                     decoded\n"
+	"  --exif-orientation turn pictures as their EXIF data say\n"
+	"  --grey16 high|clip of 16-bit grey the high byte (default), or clipped at 255 as in Pillow\n"
 	"  --socket PATH      the daemon's socket\n"
 	"  --json             print the result as JSON\n";
 
@@ -216,7 +218,7 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 	uint64_t batch_size, depth, epochs = UNSET;
 	double seconds = UNSET, step_ms = 0;
 	bool no_shuffle = false;
-	int dtype, on_bad = STOKER_BAD_ERROR, r;
+	int dtype, on_bad = STOKER_BAD_ERROR, grey16 = false, r;
 
 	stoker_options_init(&options);
 	batch_size = options.batch_size;
@@ -234,6 +236,8 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 		{"depth", 0, CLI_NUMBER, &depth, 1, UINT32_MAX},
 		{"step-ms", 0, CLI_REAL, &step_ms, 0, 1000000},
 		{"on-bad-sample", 0, CLI_CHOICE, &on_bad, .choices = cli_on_bad_sample},
+		{"exif-orientation", 0, CLI_FLAG, &options.exif_orientation},
+		{"grey16", 0, CLI_CHOICE, &grey16, .choices = cli_grey16},
 		{NULL},
 	};
 
@@ -245,6 +249,7 @@ int cmd_bench(struct cli *cli, int argc, char **argv)
 	options.batch_size = (uint32_t)batch_size;
 	options.depth = (uint32_t)depth;
 	options.dtype = (enum stoker_dtype)dtype;
+	options.grey16_clip = grey16;
 	options.on_bad_sample = (enum stoker_on_bad_sample)on_bad;
 	options.shuffle = !no_shuffle;
 	options.epochs = epochs != UNSET ? epochs : seconds > 0 ? 0 : 1;

@@ -48,7 +48,8 @@ struct cli_option {
 	bool *given; /* set when the option is given; may be NULL */
 };
 
-extern const struct cli_choice cli_dtypes[], cli_layouts[], cli_payloads[], cli_on_bad_sample[];
+extern const struct cli_choice cli_dtypes[], cli_layouts[], cli_payloads[], cli_on_bad_sample[],
+	cli_grey16[]; /* bool grey16_clip, as int */
 
 /* The name of a value, or NULL. */
 const char *cli_choice_name(const struct cli_choice *choices, int value);

@@ -36,6 +36,8 @@ static const char help[] =
 	"  --on-bad-sample P  error (default), mask or replace: what becomes of a sample that cannot be\n"
 	"                     decoded. With mask and replace, DIR/statuses.npy (uint8) says of each row\n"
 	"                     whether it is 0 itself, 1 masked or 2 another sample\n"
+	"  --exif-orientation turn pictures as their EXIF data say\n"
+	"  --grey16 high|clip of 16-bit grey the high byte (default), or clipped at 255 as in Pillow\n"
 	"  --params           also write DIR/params.jsonl: for each image, in order, an object with what\n"
 	"                     the random transforms drew for it\n"
 	"  --socket PATH      the daemon's socket\n"
@@ -224,7 +226,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	struct stoker_options options;
 	uint64_t batch_size, rank = 0, world = 1;
 	const char *directory = NULL;
-	int dtype, layout, on_bad = STOKER_BAD_ERROR, r;
+	int dtype, layout, on_bad = STOKER_BAD_ERROR, grey16 = false, r;
 	bool with_params = false, no_shuffle = false;
 
 	stoker_options_init(&options);
@@ -247,6 +249,8 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		{"dtype", 0, CLI_CHOICE, &dtype, .choices = cli_dtypes},
 		{"layout", 0, CLI_CHOICE, &layout, .choices = cli_layouts},
 		{"on-bad-sample", 0, CLI_CHOICE, &on_bad, .choices = cli_on_bad_sample},
+		{"exif-orientation", 0, CLI_FLAG, &options.exif_orientation},
+		{"grey16", 0, CLI_CHOICE, &grey16, .choices = cli_grey16},
 		{"params", 0, CLI_FLAG, &with_params},
 		{NULL},
 	};
@@ -263,6 +267,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	options.rank = (uint32_t)rank;
 	options.world = (uint32_t)world;
 	options.dtype = (enum stoker_dtype)dtype;
+	options.grey16_clip = grey16;
 	options.on_bad_sample = (enum stoker_on_bad_sample)on_bad;
 	options.layout = (enum stoker_layout)layout;
 	if (options.transforms == NULL)

@@ -17,6 +17,8 @@ const struct cli_choice cli_payloads[] = {
 const struct cli_choice cli_on_bad_sample[] = {{"error", STOKER_BAD_ERROR},
 	{"mask", STOKER_BAD_MASK}, {"replace", STOKER_BAD_REPLACE}, {NULL}};
 
+const struct cli_choice cli_grey16[] = {{"high", false}, {"clip", true}, {NULL}};
+
 const char *cli_choice_name(const struct cli_choice *choices, int value)
 {
 	while (choices->name != NULL && choices->value != value)

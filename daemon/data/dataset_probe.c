@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The size that a stream promises: that of the first sample whose header can be read. */
+/* The size that a stream promises: that of the first sample whose header can be read; and how that one
+ * lies, for streams that turn pictures as their EXIF data say. */
 #include "daemon/data/dataset.h"
 #include "daemon/image/decode.h"
 #include "daemon/util/ownership.h"
@@ -15,27 +16,27 @@ enum {
 	PROBE_BYTES = 1 << 20, /* pictures with large profiles have their size behind them */
 };
 
-/* The front of a regular file, or of an extent in it, into `bytes` (PROBE_BYTES): 0, or
- * DATASET_UNUSABLE with the reason alone. */
-static int read_front(int root_fd, const char *path, const struct index_extent *extent,
-	uint8_t *bytes, size_t *length, struct error_text *reason)
-{
-	uint64_t from = extent ? extent->offset : 0;
-	size_t most = extent && extent->length < PROBE_BYTES ? extent->length : PROBE_BYTES;
-	/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-	_cleanup_fd_ int fd = openat(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
+/* A sample's bytes. */
+struct front {
+	uint8_t *bytes;
+	size_t capacity, length; /* read so far */
+	uint64_t total;          /* that there are */
+};
 
-	*length = 0;
-	if (fd < 0 && errno == EACCES)
-		return error_set(reason, DATASET_UNUSABLE,
-			"%s (a file outside the data set needs also_read)", strerror(errno));
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(reason, DATASET_UNUSABLE, "%s", strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return error_set(reason, DATASET_UNUSABLE, "not a regular file");
-	while (*length < most) {
-		ssize_t n = pread(fd, bytes + *length, most - *length, (off_t)(from + *length));
+static int read_more(
+	int fd, uint64_t from, size_t most, struct front *front, struct error_text *reason)
+{
+	if (most > front->capacity) {
+		uint8_t *bytes = realloc(front->bytes, most);
+
+		if (!bytes)
+			return error_set(reason, -ENOMEM, "%s", strerror(ENOMEM));
+		front->bytes = bytes;
+		front->capacity = most;
+	}
+	while (front->length < most) {
+		ssize_t n = pread(fd, front->bytes + front->length, most - front->length,
+			(off_t)(from + front->length));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -43,9 +44,53 @@ static int read_front(int root_fd, const char *path, const struct index_extent *
 			return error_set(reason, DATASET_UNUSABLE, "%s", strerror(errno));
 		if (n == 0)
 			break;
-		*length += (size_t)n;
+		front->length += (size_t)n;
 	}
 	return 0;
+}
+
+static int check_file(int fd, struct stat *st, struct error_text *reason)
+{
+	if (fd < 0 && errno == EACCES)
+		return error_set(reason, DATASET_UNUSABLE,
+			"%s (a file outside the data set needs also_read)", strerror(errno));
+	if (fd < 0 || fstat(fd, st) < 0)
+		return error_set(reason, DATASET_UNUSABLE, "%s", strerror(errno));
+	if (!S_ISREG(st->st_mode))
+		return error_set(reason, DATASET_UNUSABLE, "not a regular file");
+	return 0;
+}
+
+/* Look at the front of a regular file, or of an extent in it; and at all of it where EXIF data may follow
+ * the pixels. 0, DATASET_UNUSABLE with the reason alone, or -ENOMEM. */
+static int probe_file(const struct dataset_request *request, int root_fd, const char *path,
+	const struct index_extent *extent, struct front *front, struct picture_info *info,
+	struct error_text *reason)
+{
+	const struct decode_options options = {.max_pixels = request->max_pixels};
+	uint64_t from = extent ? extent->offset : 0;
+	/* O_NONBLOCK: opening a FIFO must not wait for a writer. */
+	_cleanup_fd_ int fd = openat(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	int r = check_file(fd, &st, reason);
+
+	if (r != 0)
+		return r;
+	front->length = 0;
+	front->total = extent ? extent->length : (uint64_t)st.st_size;
+	r = read_more(
+		fd, from, front->total < PROBE_BYTES ? front->total : PROBE_BYTES, front, reason);
+	if (r == 0 && image_probe(front->bytes, front->length, &options, info, reason) != 0)
+		r = DATASET_UNUSABLE;
+	/* A file that is too long for its picture is a bad sample, and nobody turns it. */
+	if (r != 0 || !info->more || front->total <= PROBE_BYTES ||
+		front->total > DECODE_FILE_MAX ||
+		image_check_length(info, front->total, reason) != 0)
+		return r;
+	r = read_more(fd, from, front->total, front, reason);
+	if (r == 0 && image_probe(front->bytes, front->length, &options, info, reason) != 0)
+		r = DATASET_UNUSABLE;
+	return r;
 }
 
 /* The file that holds sample `i`, from the root; and where in it, for an archive. */
@@ -88,31 +133,47 @@ static struct escaped name_of(
 	return dataset_full_name(request, member, used + sample->length);
 }
 
+/* The first sample that can be probed: 0 and what it is, or DATASET_UNUSABLE with what is wrong with
+ * the very first one, or -ENOMEM. */
+static int probe_samples(const struct dataset_request *request, int root_fd,
+	const struct index_builder *builder, uint64_t tries, struct picture_info *info,
+	struct error_text *first)
+{
+	struct front front = {.bytes = NULL};
+	struct error_text reason = {""};
+	int r = DATASET_UNUSABLE;
+
+	for (uint64_t i = 0; i < tries && r == DATASET_UNUSABLE; i++) {
+		const struct index_extent *extent = NULL;
+		char path[INDEX_PATH_MAX + 1];
+
+		file_of(builder, i, path, &extent);
+		r = probe_file(request, root_fd, path, extent, &front, info, &reason);
+		if (i == 0 || r < 0)
+			*first = reason;
+	}
+	free(front.bytes);
+	return r;
+}
+
 int dataset_probe_size(const struct dataset_request *request, int root_fd,
 	struct index_builder *builder, struct error_text *error)
 {
-	const struct decode_limits limits = {.max_pixels = request->max_pixels};
 	struct index_header *header = &builder->header;
 	uint64_t tries = header->samples < PROBE_SAMPLES ? header->samples : PROBE_SAMPLES;
-	_cleanup_free_ uint8_t *bytes = malloc(PROBE_BYTES);
-	struct error_text first = {""}, reason = {""};
+	struct error_text first = {""};
+	struct picture_info info;
+	int r = probe_samples(request, root_fd, builder, tries, &info, &first);
 
-	if (!bytes)
-		return error_set(error, -ENOMEM, "%s: %s", dataset_full_name(request, "", 0).text,
-			strerror(ENOMEM));
-	for (uint64_t i = 0; i < tries; i++) {
-		const struct index_extent *extent = NULL;
-		char path[INDEX_PATH_MAX + 1];
-		size_t length;
-
-		file_of(builder, i, path, &extent);
-		if (read_front(root_fd, path, extent, bytes, &length, &reason) == 0 &&
-			image_probe(bytes, length, &limits, &header->width, &header->height,
-				&reason) == 0)
-			return 0;
-		if (i == 0)
-			first = reason;
+	if (r == 0) {
+		header->width = info.width;
+		header->height = info.height;
+		header->orientation = info.orientation;
+		return 0;
 	}
+	if (r < 0)
+		return error_set(
+			error, r, "%s: %s", dataset_full_name(request, "", 0).text, first.text);
 	/* A few bad samples at the front are for the stream to report; only bad ones are no data set. */
 	return error_set(error, DATASET_UNUSABLE,
 		"%s: %.100s (and no other of the first %" PRIu64 " images can be read)",

@@ -64,7 +64,7 @@ struct index_header {
 	uint32_t sources;        /* archives; 0 but for INDEX_TAR */
 	uint32_t pixels;         /* IDX: enum index_pixels; 0 in all others */
 	uint32_t empty_classes;  /* classes without samples */
-	uint32_t reserved;
+	uint32_t orientation;    /* of the first sample, by its EXIF data: 1 .. 8; or 0, unknown */
 	uint64_t blob_bytes;
 };
 

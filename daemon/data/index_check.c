@@ -2,6 +2,7 @@
 /* The reading half of the index: nothing in it is believed before it is checked. */
 #include "daemon/data/index.h"
 
+#include "daemon/image/exif.h"
 #include "daemon/util/checked.h"
 #include "daemon/util/escape.h"
 
@@ -69,6 +70,8 @@ static int check_header(const struct index *index, struct error_text *error)
 		return bad(error, "number of classes out of range");
 	if (header->width == 0 || header->height == 0)
 		return bad(error, "image size out of range");
+	if (header->orientation > EXIF_ORIENTATION_MAX)
+		return bad(error, "orientation out of range");
 	if (header->channels != 1 && header->channels != 3)
 		return bad(error, "number of channels out of range");
 	if ((header->pixels & ~(uint32_t)(INDEX_PIXELS_16BIT | INDEX_PIXELS_PLANAR)) != 0 ||

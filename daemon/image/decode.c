@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/decode.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum format {
@@ -29,25 +30,35 @@ static int refuse(size_t length, struct error_text *error)
 }
 
 int image_decode(const void *bytes, size_t length, enum decode_colour colour,
-	const struct decode_limits *limits, struct image *image, struct error_text *error)
+	const struct decode_options *options, struct image *image, struct error_text *error)
 {
+	image->high_byte = false;
 	switch (format_of(bytes, length)) {
-	case FORMAT_PNG: return image_decode_png(bytes, length, colour, limits, image, error);
-	case FORMAT_JPEG: return image_decode_jpeg(bytes, length, colour, limits, image, error);
+	case FORMAT_PNG: return image_decode_png(bytes, length, colour, options, image, error);
+	case FORMAT_JPEG: return image_decode_jpeg(bytes, length, colour, options, image, error);
 	case FORMAT_OTHER: break;
 	}
 	return refuse(length, error);
 }
 
-int image_probe(const void *bytes, size_t length, const struct decode_limits *limits,
-	uint32_t *width, uint32_t *height, struct error_text *error)
+int image_probe(const void *bytes, size_t length, const struct decode_options *options,
+	struct picture_info *info, struct error_text *error)
 {
 	switch (format_of(bytes, length)) {
-	case FORMAT_PNG: return image_probe_png(bytes, length, limits, width, height, error);
-	case FORMAT_JPEG: return image_probe_jpeg(bytes, length, limits, width, height, error);
+	case FORMAT_PNG: return image_probe_png(bytes, length, options, info, error);
+	case FORMAT_JPEG: return image_probe_jpeg(bytes, length, options, info, error);
 	case FORMAT_OTHER: break;
 	}
 	return refuse(length, error);
+}
+
+int image_check_length(const struct picture_info *info, uint64_t length, struct error_text *error)
+{
+	if (length <= DECODE_FILE_EXTRA + info->file_pixels)
+		return 0;
+	return error_set(error, DECODE_BAD,
+		"%" PRIu64 " MiB are too much for a picture of %u x %u pixels", length >> 20,
+		info->width, info->height);
 }
 
 void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/decode.h"
+#include "daemon/image/exif.h"
+#include "daemon/image/placement.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <jpeglib.h>
 
@@ -18,12 +21,6 @@ enum {
 	SCANS_MAX = 500,
 };
 
-/*
- * What libjpeg may take beside the coefficients of a file of several scans: it rounds each component
- * up to whole iMCUs. Where this is too little it refuses.
- */
-#define JPEG_MEMORY_MAX (UINT64_C(48) << 20)
-
 /* One decoding. libjpeg's callbacks see it, and it outlives every longjmp. */
 struct jpeg_decoder {
 	struct jpeg_decompress_struct jpeg; /* client_data points back */
@@ -33,10 +30,12 @@ struct jpeg_decoder {
 	jmp_buf on_error;
 	const uint8_t *bytes;
 	size_t length;
-	const struct decode_limits *limits;
+	const struct decode_options *options;
 	struct image *image;
 	struct error_text *error;
-	bool rows_done;
+	uint32_t orientation; /* of the first EXIF segment, EXIF_NONE before there is one */
+	struct placement placement;
+	bool header_done, rows_done;
 	int result; /* of a step that ended early */
 };
 
@@ -57,7 +56,7 @@ static _Noreturn void on_error(j_common_ptr jpeg)
 	case JERR_NO_BACKING_STORE:
 		error_set(decoder->error, DECODE_BAD,
 			"JPEG takes more than %u MiB beside its pixels and coefficients",
-			(unsigned int)(JPEG_MEMORY_MAX >> 20));
+			(unsigned int)(DECODE_MEMORY_EXTRA >> 20));
 		break;
 	case JERR_BAD_PRECISION:
 		error_set(decoder->error, DECODE_BAD,
@@ -122,6 +121,37 @@ static void on_progress(j_common_ptr jpeg)
 	stop(decoder, DECODE_BAD);
 }
 
+/* One of the two bytes of a segment's length. */
+static size_t next_byte(j_decompress_ptr jpeg)
+{
+	if (jpeg->src->bytes_in_buffer == 0)
+		on_end(jpeg);
+	jpeg->src->bytes_in_buffer--;
+	return *jpeg->src->next_input_byte++;
+}
+
+/* An APP1 segment. The whole file is in memory, so it is looked at where it lies; libjpeg would keep
+ * all such segments there are. Pillow takes the first one, in front of the first scan. */
+static boolean on_app1(j_decompress_ptr jpeg)
+{
+	static const char exif[5] = {'E', 'x', 'i', 'f', 0};
+	struct jpeg_decoder *decoder = jpeg->client_data;
+	size_t length = next_byte(jpeg) << 8;
+	const uint8_t *segment;
+
+	length |= next_byte(jpeg);
+	length = length > 2 ? length - 2 : 0;
+	segment = jpeg->src->next_input_byte;
+	on_skip(jpeg, (long)length);
+	if (!decoder->header_done && decoder->orientation == EXIF_NONE && length >= sizeof(exif) &&
+		memcmp(segment, exif, sizeof(exif)) == 0) {
+		decoder->orientation = exif_segment_orientation(segment, length);
+		if (decoder->orientation == EXIF_NONE)
+			decoder->orientation = EXIF_UPRIGHT;
+	}
+	return TRUE;
+}
+
 static void read_header(struct jpeg_decoder *decoder)
 {
 	struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
@@ -131,7 +161,9 @@ static void read_header(struct jpeg_decoder *decoder)
 	jpeg->mem->max_memory_to_use = 0;
 	jpeg->progress = &decoder->progress;
 	jpeg->src = &decoder->source;
+	jpeg_set_marker_processor(jpeg, JPEG_APP0 + 1, on_app1);
 	jpeg_read_header(jpeg, TRUE);
+	decoder->header_done = true;
 }
 
 static int check_header(const struct jpeg_decoder *decoder)
@@ -139,10 +171,10 @@ static int check_header(const struct jpeg_decoder *decoder)
 	uint32_t width = decoder->jpeg.image_width, height = decoder->jpeg.image_height;
 	int components = decoder->jpeg.num_components;
 
-	if ((uint64_t)width * height > decoder->limits->max_pixels)
+	if ((uint64_t)width * height > decoder->options->max_pixels)
 		return error_set(decoder->error, DECODE_BAD,
 			"JPEG of %u x %u pixels is larger than the limit of %llu pixels", width,
-			height, (unsigned long long)decoder->limits->max_pixels);
+			height, (unsigned long long)decoder->options->max_pixels);
 	if (components != 1 && components != 3 && components != CMYK_CHANNELS)
 		return error_set(decoder->error, DECODE_BAD,
 			"JPEG of %d components is neither grey nor RGB nor CMYK", components);
@@ -177,20 +209,36 @@ static uint8_t channel_of_ink(uint8_t byte, uint8_t k)
 	return (uint8_t)(k - (((product >> 8) + product) >> 8));
 }
 
-static void read_cmyk_rows(struct jpeg_decoder *decoder)
+static void convert_cmyk_row(uint8_t *out, const uint8_t *in, uint32_t width)
+{
+	for (uint32_t x = 0; x < width; x++, in += CMYK_CHANNELS, out += 3)
+		for (int c = 0; c < 3; c++)
+			out[c] = channel_of_ink(in[c], in[3]);
+}
+
+/* Rows that are CMYK, or do not lie in the result as they do in the file. */
+static void read_and_place_rows(struct jpeg_decoder *decoder)
 {
 	struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
-	JSAMPARRAY row = jpeg->mem->alloc_sarray(
-		(j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * (JDIMENSION)CMYK_CHANNELS, 1);
-	uint8_t *out = decoder->image->pixels;
+	bool cmyk = jpeg->num_components == CMYK_CHANNELS;
+	uint32_t width = jpeg->output_width, channels = decoder->image->channels;
+	JDIMENSION stride = width * (JDIMENSION)(cmyk ? CMYK_CHANNELS : (int)channels);
+	JSAMPARRAY rows = jpeg->mem->alloc_sarray(
+		(j_common_ptr)jpeg, JPOOL_IMAGE, stride * (JDIMENSION)ROWS_AT_ONCE, 1);
+	JSAMPROW pointers[ROWS_AT_ONCE];
 
+	for (JDIMENSION i = 0; i < ROWS_AT_ONCE; i++)
+		pointers[i] = rows[0] + (size_t)i * stride;
 	while (jpeg->output_scanline < jpeg->output_height) {
-		const uint8_t *in = row[0];
+		uint32_t y = jpeg->output_scanline;
+		uint32_t left = jpeg->output_height - y;
+		uint32_t got = jpeg_read_scanlines(
+			jpeg, pointers, left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE);
 
-		jpeg_read_scanlines(jpeg, row, 1);
-		for (JDIMENSION x = 0; x < jpeg->output_width; x++, in += CMYK_CHANNELS, out += 3)
-			for (int c = 0; c < 3; c++)
-				out[c] = channel_of_ink(in[c], in[3]);
+		for (uint32_t i = 0; cmyk && i < got; i++)
+			convert_cmyk_row(pointers[i], pointers[i], width);
+		placement_put(&decoder->placement, decoder->image->pixels, channels, y, rows[0],
+			width, stride, got);
 	}
 }
 
@@ -207,21 +255,25 @@ static void finish(struct jpeg_decoder *decoder)
 	jpeg_finish_decompress(&decoder->jpeg);
 }
 
+static uint64_t coefficient_bytes(const struct jpeg_decompress_struct *jpeg)
+{
+	return (uint64_t)jpeg->image_width * jpeg->image_height * (uint64_t)jpeg->num_components *
+	       sizeof(JCOEF);
+}
+
 static void read_picture(struct jpeg_decoder *decoder)
 {
 	struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
-	uint64_t coefficients = (uint64_t)jpeg->image_width * jpeg->image_height *
-				jpeg->num_components * sizeof(JCOEF);
 
 	/* Everything else, the slow and exact DCT and smooth upsampling above all, stays as libjpeg has
 	 * it, for so it does in Pillow. */
 	jpeg->out_color_space = jpeg->num_components == CMYK_CHANNELS ? JCS_CMYK
 				: decoder->image->channels == 1       ? JCS_GRAYSCALE
 								      : JCS_RGB;
-	jpeg->mem->max_memory_to_use = (long)(coefficients + JPEG_MEMORY_MAX);
+	jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + DECODE_MEMORY_EXTRA);
 	jpeg_start_decompress(jpeg);
-	if (jpeg->num_components == CMYK_CHANNELS)
-		read_cmyk_rows(decoder);
+	if (jpeg->num_components == CMYK_CHANNELS || decoder->orientation > EXIF_UPRIGHT)
+		read_and_place_rows(decoder);
 	else
 		read_rows(decoder);
 	finish(decoder);
@@ -263,9 +315,16 @@ static int decode(struct jpeg_decoder *decoder, enum decode_colour colour)
 {
 	struct image *image = decoder->image;
 	bool grey = decoder->jpeg.num_components == 1;
-	int r = image_resize(image, decoder->jpeg.image_width, decoder->jpeg.image_height,
-		colour == DECODE_L && grey ? 1 : 3);
+	uint32_t width = decoder->jpeg.image_width, height = decoder->jpeg.image_height;
+	bool swap;
+	int r;
 
+	if ((decoder->options->flags & DECODE_ORIENT) == 0)
+		decoder->orientation = EXIF_NONE;
+	decoder->placement = placement_of(decoder->orientation, width, height);
+	swap = exif_swaps(decoder->orientation);
+	r = image_resize(image, swap ? height : width, swap ? width : height,
+		colour == DECODE_L && grey ? 1 : 3);
 	if (r == 0)
 		r = run(decoder, read_picture);
 	if (r == 0 && image->channels != (uint32_t)colour) {
@@ -276,12 +335,12 @@ static int decode(struct jpeg_decoder *decoder, enum decode_colour colour)
 }
 
 int image_decode_jpeg(const void *bytes, size_t length, enum decode_colour colour,
-	const struct decode_limits *limits, struct image *image, struct error_text *error)
+	const struct decode_options *options, struct image *image, struct error_text *error)
 {
 	struct jpeg_decoder decoder = {
 		.bytes = bytes,
 		.length = length,
-		.limits = limits,
+		.options = options,
 		.image = image,
 		.error = error,
 	};
@@ -293,20 +352,27 @@ int image_decode_jpeg(const void *bytes, size_t length, enum decode_colour colou
 	return r;
 }
 
-int image_probe_jpeg(const void *bytes, size_t length, const struct decode_limits *limits,
-	uint32_t *width, uint32_t *height, struct error_text *error)
+int image_probe_jpeg(const void *bytes, size_t length, const struct decode_options *options,
+	struct picture_info *info, struct error_text *error)
 {
 	struct jpeg_decoder decoder = {
 		.bytes = bytes,
 		.length = length,
-		.limits = limits,
+		.options = options,
 		.error = error,
 	};
 	int r = begin(&decoder);
 
 	if (r == 0) {
-		*width = decoder.jpeg.image_width;
-		*height = decoder.jpeg.image_height;
+		uint32_t width = decoder.jpeg.image_width, height = decoder.jpeg.image_height;
+
+		*info = (struct picture_info){
+			.width = width,
+			.height = height,
+			.file_pixels = coefficient_bytes(&decoder.jpeg),
+			.orientation = decoder.orientation == EXIF_NONE ? EXIF_UPRIGHT
+									: decoder.orientation,
+		};
 	}
 	jpeg_destroy_decompress(&decoder.jpeg);
 	return r;

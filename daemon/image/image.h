@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@ struct image {
 	size_t capacity; /* bytes allocated */
 	uint32_t width, height;
 	uint32_t channels; /* 1 = L, 3 = RGB */
+	bool high_byte;    /* the file has grey of 16 bits, and this is its high byte */
 };
 
 #define IMAGE_NULL                                                                                 \

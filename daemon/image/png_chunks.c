@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/png_chunks.h"
 
+#include "daemon/image/png_metadata.h"
+
 #include <string.h>
 #include <zlib.h>
 
@@ -11,12 +13,6 @@ enum {
 	CHUNK_LENGTH_MAX = 0x7fffffff,
 };
 
-struct chunk {
-	const uint8_t *data;
-	uint32_t length;
-	char type[5];
-};
-
 /* What Pillow tracks from chunk to chunk. */
 struct walk {
 	const struct png_header *header;
@@ -25,7 +21,8 @@ struct walk {
 	bool single_frame; /* ... of one frame */
 	bool in_frame;     /* a fcTL stands before the first IDAT: the picture is frame 1 */
 	bool seen_idat;
-	bool animated;     /* Pillow stops at the next frame */
+	bool animated; /* Pillow stops at the next frame */
+	struct png_metadata *metadata;
 	uint32_t sequence; /* the next number of fcTL and fdAT */
 };
 
@@ -34,13 +31,13 @@ static uint32_t be32(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static bool is(const struct chunk *chunk, const char *type)
+static bool is(const struct png_chunk *chunk, const char *type)
 {
 	return memcmp(chunk->type, type, 4) == 0;
 }
 
 /* The chunk at `offset`, which moves behind it; false when the file ends inside it. */
-static bool next_chunk(const uint8_t *bytes, size_t length, size_t *offset, struct chunk *chunk)
+static bool next_chunk(const uint8_t *bytes, size_t length, size_t *offset, struct png_chunk *chunk)
 {
 	size_t left = length - *offset;
 
@@ -70,11 +67,11 @@ static bool depth_fits(uint8_t colour_type, uint8_t bit_depth)
 	return colour_type <= 6 && bit_depth <= 16 && (depths[colour_type] >> bit_depth & 1) != 0;
 }
 
-int png_read_header(const uint8_t *bytes, size_t length, const struct decode_limits *limits,
+int png_read_header(const uint8_t *bytes, size_t length, const struct decode_options *options,
 	struct png_header *header, struct error_text *error)
 {
 	size_t offset = SIGNATURE_LENGTH;
-	struct chunk ihdr;
+	struct png_chunk ihdr;
 	const uint8_t *data;
 
 	if (length < SIGNATURE_LENGTH || !next_chunk(bytes, length, &offset, &ihdr))
@@ -98,20 +95,28 @@ int png_read_header(const uint8_t *bytes, size_t length, const struct decode_lim
 		return error_set(error, DECODE_BAD,
 			"damaged PNG: impossible header (%u x %u, colour type %u, %u bits)",
 			header->width, header->height, header->colour_type, header->bit_depth);
-	if ((uint64_t)header->width * header->height > limits->max_pixels)
+	if ((uint64_t)header->width * header->height > options->max_pixels)
 		return error_set(error, DECODE_BAD,
 			"PNG of %u x %u pixels is larger than the limit of %llu pixels",
-			header->width, header->height, (unsigned long long)limits->max_pixels);
+			header->width, header->height, (unsigned long long)options->max_pixels);
 	return 0;
 }
 
-static int bad_chunk(const struct walk *walk, const struct chunk *chunk, const char *what)
+uint64_t png_pixel_bytes(const struct png_header *header)
+{
+	static const uint8_t channels[7] = {[0] = 1, [2] = 3, [3] = 1, [4] = 2, [6] = 4};
+	uint64_t bits = (uint64_t)header->width * channels[header->colour_type] * header->bit_depth;
+
+	return header->height * ((bits + 7) / 8 + 1);
+}
+
+static int bad_chunk(const struct walk *walk, const struct png_chunk *chunk, const char *what)
 {
 	return error_set(walk->error, DECODE_BAD, "damaged PNG: chunk %s %s", chunk->type, what);
 }
 
 /* The shortest data that Pillow takes apart without failing. */
-static uint32_t min_length(const struct chunk *chunk, const struct png_header *header)
+static uint32_t min_length(const struct png_chunk *chunk, const struct png_header *header)
 {
 	static const struct {
 		char type[5];
@@ -126,7 +131,7 @@ static uint32_t min_length(const struct chunk *chunk, const struct png_header *h
 	return 0;
 }
 
-static int check_metadata(const struct walk *walk, const struct chunk *chunk)
+static int check_metadata(const struct walk *walk, const struct png_chunk *chunk)
 {
 	const uint8_t *nul;
 
@@ -146,7 +151,7 @@ static int check_metadata(const struct walk *walk, const struct chunk *chunk)
 	return 0;
 }
 
-static int check_frame_control(struct walk *walk, const struct chunk *chunk)
+static int check_frame_control(struct walk *walk, const struct png_chunk *chunk)
 {
 	const uint8_t *data = chunk->data;
 	uint64_t right = (uint64_t)be32(data + 12) + be32(data + 4);
@@ -164,7 +169,7 @@ static int check_frame_control(struct walk *walk, const struct chunk *chunk)
 	return 0;
 }
 
-static int check_animation(struct walk *walk, const struct chunk *chunk)
+static int check_animation(struct walk *walk, const struct png_chunk *chunk)
 {
 	if (is(chunk, "acTL")) {
 		uint32_t frames = be32(chunk->data);
@@ -181,7 +186,7 @@ static int check_animation(struct walk *walk, const struct chunk *chunk)
 	return 0;
 }
 
-static int check_chunk(struct walk *walk, const struct chunk *chunk)
+static int check_chunk(struct walk *walk, const struct png_chunk *chunk)
 {
 	int r = check_metadata(walk, chunk);
 
@@ -192,22 +197,24 @@ static int check_chunk(struct walk *walk, const struct chunk *chunk)
 			walk->animated =
 				walk->has_frames && !(walk->in_frame && walk->single_frame);
 		walk->seen_idat = true;
+		png_metadata_end_front(walk->metadata);
 		return 0;
 	}
 	if (is(chunk, "acTL") || is(chunk, "fcTL") || is(chunk, "fdAT"))
 		return check_animation(walk, chunk);
+	png_metadata_note(walk->metadata, chunk);
 	return 0;
 }
 
 int png_check_chunks(const uint8_t *bytes, size_t length, const struct png_header *header,
-	size_t *end, struct error_text *error)
+	struct png_metadata *metadata, size_t *end, struct error_text *error)
 {
-	struct walk walk = {.header = header, .error = error};
+	struct walk walk = {.header = header, .error = error, .metadata = metadata};
 	size_t offset = SIGNATURE_LENGTH + CHUNK_OVERHEAD + IHDR_LENGTH;
 	bool check = true;
 
 	for (;;) {
-		struct chunk chunk;
+		struct png_chunk chunk;
 		int r;
 
 		*end = offset;
@@ -217,6 +224,7 @@ int png_check_chunks(const uint8_t *bytes, size_t length, const struct png_heade
 			return error_set(error, DECODE_BAD,
 				"damaged PNG: cut short, its %zu bytes end before IEND", length);
 		check = check && !(walk.animated && is(&chunk, "fcTL"));
+		metadata->complete |= !check;
 		r = check ? check_chunk(&walk, &chunk) : 0;
 		if (r != 0)
 			return r;

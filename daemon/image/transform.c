@@ -188,9 +188,10 @@ bool transform_plan_valid(const struct transform_plan *plan)
 {
 	uint64_t row_bytes;
 
-	return plan->width != 0 && plan->height != 0 && channels_valid(plan->decode_channels) &&
-	       channels_valid(plan->channels) && plan->steps <= TRANSFORM_STEPS_MAX &&
-	       ops_valid(plan) && plan->channels >= plan->image_channels && erases_valid(plan) &&
-	       dtype_valid(plan) && (plan->layout == PIXEL_NCHW || plan->layout == PIXEL_NHWC) &&
+	return plan->width != 0 && plan->height != 0 && plan->decode_flags <= DECODE_FLAGS &&
+	       channels_valid(plan->decode_channels) && channels_valid(plan->channels) &&
+	       plan->steps <= TRANSFORM_STEPS_MAX && ops_valid(plan) &&
+	       plan->channels >= plan->image_channels && erases_valid(plan) && dtype_valid(plan) &&
+	       (plan->layout == PIXEL_NCHW || plan->layout == PIXEL_NHWC) &&
 	       transform_row_bytes(plan, &row_bytes) && row_bytes == plan->row_bytes;
 }

@@ -40,6 +40,7 @@ struct dataset {
 	int index_fd, data_fd; /* READY; data_fd may be -1 */
 	struct index index;
 	struct bad_samples bad; /* found since it was indexed */
+	bool grey16_told;       /* the log has said what becomes of grey of 16 bits */
 	struct dataset_waiter *waiters;
 	unsigned round;
 };

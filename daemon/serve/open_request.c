@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/open_request.h"
 
+#include "daemon/image/decode.h"
 #include "daemon/serve/open_transform.h"
 
 #include <string.h>
@@ -132,6 +133,9 @@ int open_request_parse(struct open_request *request, const Stoker__V1__Open *ope
 		r = parse_on_bad_sample(request, open, error);
 	if (r != 0)
 		return r;
+	if (open->decode != NULL)
+		request->decode_flags = (open->decode->exif_orientation ? DECODE_ORIENT : 0) |
+					(open->decode->grey16_clip ? DECODE_GREY16_CLIP : 0);
 	if (open->depth > PROTOCOL_DEPTH_MAX)
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST,
 			"depth %u; at most %d batches can be in flight", open->depth,

@@ -19,6 +19,7 @@ struct open_request {
 	enum row_content rows;
 	enum pixel_dtype dtype; /* F64 with ROW_PARAMETERS */
 	enum pixel_layout layout;
+	uint32_t decode_flags;       /* enum decode_flag bits */
 	struct stream_params params; /* order.samples and fingerprint come from the data set */
 	uint32_t depth;              /* 0 = ours to choose */
 	bool is_inline;

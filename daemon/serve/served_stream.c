@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/served_stream.h"
 
+#include "daemon/image/decode.h"
+#include "daemon/image/exif.h"
 #include "daemon/util/checked.h"
 #include "daemon/util/escape.h"
 #include "daemon/util/log.h"
@@ -130,12 +132,24 @@ static int compile_plan(struct transform_plan *plan, const struct transform_sour
 		request->layout, error);
 }
 
+/* What the first sample is when it is decoded. */
+static struct transform_source source_of(const struct index_header *header, uint32_t decode_flags)
+{
+	bool swap = (decode_flags & DECODE_ORIENT) != 0 && exif_swaps(header->orientation);
+
+	return (struct transform_source){
+		.width = swap ? header->height : header->width,
+		.height = swap ? header->width : header->height,
+		.channels = header->channels,
+	};
+}
+
 /* Fill in everything but the population of the memory: 0 or an error code. */
 static int build(struct served_stream *served, const struct open_request *request,
 	const struct stream_params *params, struct error_text *error)
 {
 	const struct index_header *header = served->dataset->index.header;
-	struct transform_source source = {header->width, header->height, header->channels};
+	struct transform_source source = source_of(header, request->decode_flags);
 	struct arena arena = ARENA_NULL;
 	struct transform_plan plan;
 	int r = check_order(params, error);
@@ -144,6 +158,7 @@ static int build(struct served_stream *served, const struct open_request *reques
 		return r;
 	if (compile_plan(&plan, &source, request, error) != 0)
 		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
+	plan.decode_flags = request->decode_flags;
 	r = make_arena(served, request, plan.row_bytes, &arena, error);
 	if (r != 0)
 		return r;
@@ -194,6 +209,19 @@ void served_stream_note_bad(struct served_stream *stream, uint64_t sample, enum 
 	log_limited(&stream->service->bad_log, LOG_LEVEL_WARNING,
 		"data set %s: sample %" PRIu64 " is bad: %s: %s", dataset->name, sample, name,
 		text.text);
+}
+
+void served_stream_note(struct served_stream *stream, uint32_t notes)
+{
+	struct dataset *dataset = stream->dataset;
+
+	if ((notes & NOTE_GREY16) == 0 || dataset->grey16_told)
+		return;
+	dataset->grey16_told = true;
+	log_notice(
+		"data set %s has grey pictures of 16 bits: their high byte is taken; open it with "
+		"grey16_clip to have them clipped at 255, as Pillow does it",
+		dataset->name);
 }
 
 /* Memory that is given back: unmapping takes 0.2 s per GiB, so a thread does it. */

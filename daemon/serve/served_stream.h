@@ -25,5 +25,9 @@ int served_stream_create(struct service *service, const struct open_request *req
 void served_stream_note_bad(struct served_stream *stream, uint64_t sample, enum bad_reason reason,
 	const struct error_text *why);
 
+/* Samples were rendered with these notes (enum render_note): log what the data set's users should know,
+ * once. */
+void served_stream_note(struct served_stream *stream, uint32_t notes);
+
 /* Free a stream that is not, or no longer, in the schedule, and give its memory back. */
 void served_stream_destroy(struct served_stream *stream);

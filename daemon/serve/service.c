@@ -74,6 +74,7 @@ static void rendered(const struct pool_job *job, const struct result *result, vo
 	uint32_t ready = stream->stream.ready;
 
 	(void)data;
+	served_stream_note(stream, result->notes);
 	stream_job_rendered(&stream->stream, job, result);
 	if (stream->stream.stopped || stream->stream.fault.set || stream->stream.ready != ready)
 		after_job(stream);

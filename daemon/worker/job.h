@@ -56,6 +56,11 @@ enum bad_reason {
 	BAD_REASONS,     /* one more than the last */
 };
 
+/* What is worth telling of samples that are fine. */
+enum render_note {
+	NOTE_GREY16 = 1, /* of grey of 16 bits the high byte was taken */
+};
+
 struct job_attach {
 	uint32_t kind;
 	uint32_t stream;
@@ -111,6 +116,7 @@ struct result {
 	 * BAD: the bad row, counted from the job's first; it is done all the same. */
 	uint32_t rows_done;
 	uint32_t bad;     /* of the bad row: enum bad_reason */
+	uint32_t notes;   /* RENDERED: enum render_note bits, of any of the job's samples */
 	uint32_t sandbox; /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
 	uint64_t samples; /* PROGRESS */
 	uint64_t busy_ns; /* RENDERED: time spent on the job */

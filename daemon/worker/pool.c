@@ -13,7 +13,7 @@
 enum {
 	RESPAWN_FIRST_MS = 100,
 	RESPAWN_MOST_MS = 10000,
-	WATCH_MS = 5000,
+	WATCH_MOST_MS = 5000,
 };
 
 static uint32_t staying(const struct pool *pool)
@@ -104,14 +104,18 @@ int pool_init(struct pool *pool, uv_loop_t *loop, const struct pool_ops *ops, vo
 	pool->respawn.data = pool;
 	uv_timer_init(loop, &pool->watch);
 	pool->watch.data = pool;
-	uv_timer_start(&pool->watch, on_watch, WATCH_MS, WATCH_MS);
 	pool->local = pool_local_create(pool);
 	return pool->local == NULL ? -ENOMEM : 0;
 }
 
 void pool_configure(struct pool *pool, const struct worker_settings *settings)
 {
+	uint64_t interval = settings->image_timeout_ms / 4;
+
 	pool->settings = *settings;
+	if (interval == 0 || interval > WATCH_MOST_MS)
+		interval = WATCH_MOST_MS;
+	uv_timer_start(&pool->watch, on_watch, interval, interval);
 	for (size_t i = 0; i < pool->count; i++)
 		pool_worker_leave(pool->workers[i]);
 	adjust(pool);

@@ -68,6 +68,7 @@ static void finish_job(struct pool_local *local)
 	struct pool_job job = local->job;
 
 	local->job.render.rows = 0;
+	local->result.notes = local->renderer.notes;
 	local->result.busy_ns = uv_hrtime() - local->started_ns;
 	local->pool->ops->rendered(&job, &local->result, local->pool->data);
 }
@@ -80,6 +81,7 @@ static bool begin_job(struct pool_local *local)
 		return false;
 	}
 	memset(&local->result, 0, sizeof(local->result));
+	local->renderer.notes = 0;
 	local->started_ns = uv_hrtime();
 	return true;
 }

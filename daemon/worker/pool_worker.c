@@ -217,9 +217,10 @@ static void report_losses(struct pool_worker *worker, int status, int signal)
 	for (unsigned i = 0; i < worker->job_count; i++) {
 		const struct pool_job *job = &worker->jobs[i];
 		struct pool_loss loss = {
-			.cause = worker->broken ? "it made no progress, or answered nonsense"
-				 : signal != 0  ? signal_name(signal)
-						: "an error of its own",
+			.cause = worker->late     ? "it took longer than image_timeout"
+				 : worker->broken ? "it answered nonsense"
+				 : signal != 0    ? signal_name(signal)
+						  : "an error of its own",
 		};
 
 		if (job->render.id == job_at_hand && row_at_hand < job->render.rows) {
@@ -405,6 +406,7 @@ void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms)
 	uint64_t job = atomic_load(&worker->page->job);
 	uint32_t row = atomic_load(&worker->page->row);
 	uint32_t attempt = atomic_load(&worker->page->attempt);
+	uint32_t patience = worker->pool->settings.image_timeout_ms;
 	char where[ERROR_TEXT_MAX], what[ERROR_TEXT_MAX + 64];
 
 	if (worker->broken || (worker->job_count == 0 && !worker->hung_up))
@@ -418,10 +420,11 @@ void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms)
 		worker->seen_attempt = attempt;
 		worker->progress_ms = now_ms;
 	}
-	if (now_ms - worker->progress_ms >= WORKER_PATIENCE_MS) {
+	if (patience != 0 && now_ms - worker->progress_ms >= patience) {
 		describe_position(worker, where, sizeof(where));
-		snprintf(what, sizeof(what), "has made no progress for %d s %s",
-			WORKER_PATIENCE_MS / 1000, where);
+		snprintf(what, sizeof(what), "has made no progress for %u s %s", patience / 1000,
+			where);
+		worker->late = true;
 		pool_worker_kill_broken(worker, what);
 	}
 }

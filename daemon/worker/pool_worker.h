@@ -25,15 +25,13 @@ struct pool_worker {
 	bool leaving; /* gets no more work; our end is closed once it has none */
 	bool hung_up;
 	bool broken; /* has broken the rules or the time limit, and been killed for it */
+	bool late;   /* ... the time limit */
 	bool reaped;
 	uint64_t progress_ms; /* loop time of its last progress, while it has jobs or is to end */
 	uint64_t seen_job;    /* where it was then */
 	uint32_t seen_row, seen_attempt;
 	uint64_t samples, busy_ns, jobs_done;
 };
-
-/* A worker that takes longer for one row, or to end, is killed and replaced. */
-enum { WORKER_PATIENCE_MS = 60000 };
 
 /* Start one. NULL with the reason. on_gone (below) is called when it has been reaped. */
 struct pool_worker *pool_worker_start(struct pool *pool, struct error_text *error);
@@ -51,7 +49,7 @@ void pool_worker_detach_released(struct pool_worker *worker);
  * did. */
 void pool_worker_kill_broken(struct pool_worker *worker, const char *what);
 
-/* Kill it if it has been at one row for too long. */
+/* Kill it if it has been at one row, or at ending, for longer than settings.image_timeout_ms. */
 void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms);
 
 /* Give it no more work, and let it end when it has none. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,18 +130,60 @@ static int find_extent(const struct view *view, uint64_t sample, int fd, uint64_
 		*offset = view->index.extents[sample].offset;
 		*length = view->index.extents[sample].length;
 	}
-	if (*length > RENDER_FILE_MAX)
+	if (*length > DECODE_FILE_MAX)
 		return error_set(why, BAD_UNREADABLE, "is larger than %u MiB",
-			(unsigned)(RENDER_FILE_MAX >> 20));
+			(unsigned)(DECODE_FILE_MAX >> 20));
 	return 0;
+}
+
+/* Read `length` bytes at `offset` into renderer->file, which has `*got` of them already and may get
+ * fewer than asked for. */
+static int fill(struct renderer *renderer, int fd, uint64_t offset, uint64_t length, size_t *got,
+	struct error_text *why)
+{
+	int r = renderer_reserve(renderer, (size_t)length);
+	ssize_t n;
+
+	if (r < 0)
+		return r;
+	n = read_at(fd, renderer->file + *got, (size_t)length - *got, (off_t)(offset + *got));
+	if (n < 0)
+		return bad_errno(why, (int)-n);
+	*got += (size_t)n;
+	return 0;
+}
+
+/* Files of ordinary size are read at once. Of a larger one the front must first say that there is a
+ * picture for so many bytes. */
+static int read_file(struct renderer *renderer, const struct decode_options *options, int fd,
+	uint64_t offset, uint64_t length, size_t *got, struct error_text *why)
+{
+	struct error_text front;
+	struct picture_info info;
+	int r;
+
+	*got = 0;
+	if (length <= DECODE_FILE_EXTRA)
+		return fill(renderer, fd, offset, length, got, why);
+	r = fill(renderer, fd, offset, DECODE_FILE_EXTRA, got, why);
+	if (r == 0 && (r = image_probe(renderer->file, *got, options, &info, &front)) == DECODE_BAD)
+		error_set(why, r, "%.200s (in the first %u of its %" PRIu64 " MiB)", front.text,
+			(unsigned int)(DECODE_FILE_EXTRA >> 20), length >> 20);
+	if (r == 0)
+		r = image_check_length(&info, length, why);
+	return r == 0 ? fill(renderer, fd, offset, length, got, why) : r;
 }
 
 static int load_file(
 	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
 {
+	const struct decode_options options = {
+		.max_pixels = DECODE_MAX_PIXELS,
+		.flags = view->plan.decode_flags,
+	};
 	_cleanup_fd_ int fd = open_sample(view, sample);
 	uint64_t offset = 0, length = 0;
-	ssize_t got;
+	size_t got;
 	int r;
 
 	if (fd == -EISDIR)
@@ -149,15 +192,14 @@ static int load_file(
 		return bad_errno(why, -fd);
 	r = find_extent(view, sample, fd, &offset, &length, why);
 	if (r == 0)
-		r = renderer_reserve(renderer, (size_t)length);
-	if (r != 0)
-		return r;
-	got = read_at(fd, renderer->file, (size_t)length, (off_t)offset);
-	if (got < 0)
-		return bad_errno(why, (int)-got);
-	return image_decode(renderer->file, (size_t)got,
-		(enum decode_colour)view->plan.decode_channels,
-		&(struct decode_limits){.max_pixels = DECODE_MAX_PIXELS}, &renderer->image, why);
+		r = read_file(renderer, &options, fd, offset, length, &got, why);
+	if (r == 0)
+		r = image_decode(renderer->file, got,
+			(enum decode_colour)view->plan.decode_channels, &options, &renderer->image,
+			why);
+	if (r == 0 && renderer->image.high_byte)
+		renderer->notes |= NOTE_GREY16;
+	return r;
 }
 
 /* The file may be changed, or another one, since it was indexed: its pixels would be anything's. */
@@ -188,6 +230,7 @@ static int load_raw(
 	const struct index_sample *entry = &view->index.samples[sample];
 	struct image *image = &renderer->image;
 	bool as_it_lies = header->pixels == 0;
+	bool clip = (view->plan.decode_flags & DECODE_GREY16_CLIP) != 0;
 	uint8_t *bytes;
 	ssize_t got;
 	int r = check_raw(view, why);
@@ -207,7 +250,9 @@ static int load_raw(
 	if ((size_t)got != entry->length)
 		return error_set(why, BAD_UNREADABLE, "the file has shrunk since it was indexed");
 	if (!as_it_lies)
-		idx_pixels(header, bytes, false, image->pixels);
+		idx_pixels(header, bytes, clip, image->pixels);
+	if ((header->pixels & INDEX_PIXELS_16BIT) != 0 && header->channels == 1 && !clip)
+		renderer->notes |= NOTE_GREY16;
 	if (image->channels == 3 && view->plan.decode_channels == 1) {
 		image_rgb_to_l(image->pixels, image->pixels, (size_t)image->width * image->height);
 		image->channels = 1;

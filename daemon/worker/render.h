@@ -15,15 +15,13 @@ struct renderer {
 	struct image_ops_buffers image_ops;
 	uint8_t *file;
 	size_t file_capacity;
+	uint32_t notes; /* enum render_note bits: of all rows since somebody cleared it */
 };
 
 #define RENDERER_NULL                                                                              \
 	{                                                                                          \
 		.file = NULL                                                                       \
 	}
-
-/* Files larger than this are no pictures to train on; refused before memory is taken. */
-#define RENDER_FILE_MAX (UINT64_C(256) << 20)
 
 enum {
 	RENDER_BAD = BAD_PICTURE, /* the bytes are at fault; the reason does not name the file */

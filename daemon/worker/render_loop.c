@@ -115,6 +115,7 @@ static int render(struct render_loop *loop, const struct job_render *job)
 
 	if (view == NULL || !render_job_fits(view, job))
 		return -EBADMSG;
+	loop->renderer.notes = 0;
 	atomic_store_explicit(&loop->page->row, 0, memory_order_relaxed);
 	atomic_store_explicit(&loop->page->attempt, 0, memory_order_relaxed);
 	atomic_store_explicit(&loop->page->job, job->id, memory_order_release);
@@ -132,6 +133,7 @@ static int render(struct render_loop *loop, const struct job_render *job)
 	if (r < 0)
 		return r;
 	atomic_store_explicit(&loop->page->job, 0, memory_order_release);
+	result.notes = loop->renderer.notes;
 	result.busy_ns = now_ns() - start;
 	return job_send(loop->fd, &result, sizeof(result), NULL, 0);
 }

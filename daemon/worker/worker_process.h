@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <uv.h>
 
 /*
@@ -38,6 +39,7 @@ struct worker_settings {
 	const char *sandbox;      /* "require" or "auto" */
 	const char *const *roots; /* what may be read */
 	size_t root_count;
+	uint32_t image_timeout_ms; /* of pool workers, for one image; 0 = no limit */
 };
 
 enum { WORKER_ARGS_MAX = 4 };

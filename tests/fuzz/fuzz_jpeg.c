@@ -10,9 +10,9 @@ __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* Few, for 500 scans may go over them. */
-	static const struct decode_limits limits = {.max_pixels = 1 << 16};
+	static const struct decode_options options = {.max_pixels = 1 << 16};
 
-	check_picture(data, size, &limits);
+	check_picture(data, size, &options);
 	return 0;
 }
 

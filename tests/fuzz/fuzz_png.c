@@ -12,9 +12,9 @@ __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* Small enough for the fuzzer's memory and time, large enough for every shape of row. */
-	static const struct decode_limits limits = {.max_pixels = 1 << 20};
+	static const struct decode_options options = {.max_pixels = 1 << 20};
 
-	check_picture(data, size, &limits);
+	check_picture(data, size, &options);
 	return 0;
 }
 

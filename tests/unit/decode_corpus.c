@@ -1,14 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decodes the files whose names come on stdin, each ended by NUL, for a test that knows the answers.
- * Per file, in order, on stdout: a line "name TAB status TAB WxH TAB bytes TAB text", then `bytes`
- * bytes of RGB pixels. status is ok, bad (text says why) or the number of a fatal error.
+ * Per file, in order, on stdout: a line "name TAB status TAB WxH TAB bytes TAB peak TAB text", then
+ * `bytes` bytes of RGB pixels. status is ok, bad (text says why) or the number of a fatal error. WxH is
+ * what the header says where there are no pixels. peak is the most heap, in bytes, that decoding took,
+ * pixels included; known with AddressSanitizer only, else 0. The argument is the number of decode flags,
+ * none for 0.
  */
 #include "daemon/image/decode.h"
 #include "daemon/util/ownership.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* AddressSanitizer's (sanitizer/allocator_interface.h); absent from other builds. */
+__attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(
+	void (*on_malloc)(const volatile void *memory, size_t size),
+	void (*on_free)(const volatile void *memory));
+__attribute__((weak)) size_t __sanitizer_get_allocated_size(const volatile void *memory);
+
+static size_t heap, heap_peak;
+
+static void note_malloc(const volatile void *memory, size_t size)
+{
+	(void)memory;
+	heap += size;
+	if (heap > heap_peak)
+		heap_peak = heap;
+}
+
+static void note_free(const volatile void *memory)
+{
+	heap -= memory != NULL ? __sanitizer_get_allocated_size(memory) : 0;
+}
 
 static void *read_file(const char *name, size_t *length)
 {
@@ -30,39 +54,47 @@ static void *read_file(const char *name, size_t *length)
 	return bytes;
 }
 
-static void answer(const char *name, struct image *image)
+static void answer(const char *name, const struct decode_options *options, struct image *image)
 {
-	static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
 	struct error_text error = {.text = ""};
-	size_t length, pixel_bytes = 0;
+	struct picture_info info = {.width = 0};
+	size_t length, pixel_bytes = 0, before;
 	_cleanup_free_ void *bytes = read_file(name, &length);
 	char status[16] = "ok";
 	int r;
 
 	if (bytes == NULL) {
-		printf("%s\tunreadable\t0x0\t0\t\n", name);
+		printf("%s\tunreadable\t0x0\t0\t0\t\n", name);
 		return;
 	}
-	r = image_decode(bytes, length, DECODE_RGB, &limits, image, &error);
+	image_probe(bytes, length, options, &info, NULL);
+	image_finish(image);
+	before = heap_peak = heap;
+	r = image_decode(bytes, length, DECODE_RGB, options, image, &error);
 	if (r == 0)
 		pixel_bytes = (size_t)image->width * image->height * image->channels;
 	else
 		snprintf(status, sizeof(status), r == DECODE_BAD ? "bad" : "%d", r);
-	printf("%s\t%s\t%ux%u\t%zu\t%s\n", name, status, r == 0 ? image->width : 0,
-		r == 0 ? image->height : 0, pixel_bytes, error.text);
+	printf("%s\t%s\t%ux%u\t%zu\t%zu\t%s\n", name, status, r == 0 ? image->width : info.width,
+		r == 0 ? image->height : info.height, pixel_bytes, heap_peak - before, error.text);
 	if (pixel_bytes != 0)
 		fwrite(image->pixels, 1, pixel_bytes, stdout);
 	fflush(stdout);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	struct decode_options options = {.max_pixels = DECODE_MAX_PIXELS};
 	_cleanup_free_ char *name = NULL;
 	struct image image = IMAGE_NULL;
 	size_t capacity = 0;
 
+	if (__sanitizer_install_malloc_and_free_hooks != NULL)
+		__sanitizer_install_malloc_and_free_hooks(note_malloc, note_free);
+	if (argc > 1)
+		options.flags = (uint32_t)strtoul(argv[1], NULL, 10) & DECODE_FLAGS;
 	while (getdelim(&name, &capacity, '\0', stdin) > 0)
-		answer(name, &image);
+		answer(name, &options, &image);
 	image_finish(&image);
 	return 0;
 }

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { ARGS_MAX = 16 };
+enum { ARGS_MAX = 24 };
 
 static char directory[] = "/tmp/stoker-test-config-XXXXXX";
 static char config_path[64];
@@ -88,6 +88,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.memory, 0);
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_AUTO);
 	assert_int_equal(config.log_level, LOG_LEVEL_INFO);
+	assert_int_equal(config.image_timeout, 60);
 	assert_false(config.check_only);
 	assert_int_equal(config.dataset_count, 0);
 	config_finish(&config);
@@ -101,15 +102,17 @@ static void test_flags(void **state)
 
 	(void)state;
 	assert_int_equal(
-		load(&config, "--socket /a/b.sock --workers=4 --memory 512M --sandbox require "
-			      "--log-level debug --check-config --dataset train=./data/train/ "
-			      "--dataset v.1-x_2=/val"),
+		load(&config,
+			"--socket /a/b.sock --workers=4 --memory 512M --sandbox require "
+			"--log-level debug --image-timeout 7 --check-config --dataset train=./data/train/ "
+			"--dataset v.1-x_2=/val"),
 		0);
 	assert_string_equal(config.socket_path, "/a/b.sock");
 	assert_int_equal(config.workers, 4);
 	assert_int_equal(config.memory, UINT64_C(512) << 20);
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_REQUIRE);
 	assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
+	assert_int_equal(config.image_timeout, 7);
 	assert_true(config.check_only);
 	assert_int_equal(config.dataset_count, 2);
 	snprintf(expected, sizeof(expected), "%s/data/train", config.directory);
@@ -131,6 +134,7 @@ static void test_file(void **state)
 					    "memory = 2G\n"
 					    "sandbox=require\n"
 					    "log_level = warning\n"
+					    "image_timeout = 86400\n"
 					    "\n"
 					    "[dataset train]\n"
 					    "path = images/train\n"
@@ -146,6 +150,7 @@ static void test_file(void **state)
 	assert_int_equal(config.memory, UINT64_C(2) << 30);
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_REQUIRE);
 	assert_int_equal(config.log_level, LOG_LEVEL_WARNING);
+	assert_int_equal(config.image_timeout, 86400);
 	assert_int_equal(config.dataset_count, 2);
 	assert_string_equal(config.datasets[0].name, "train");
 	snprintf(expected, sizeof(expected), "%s/images/train", directory);
@@ -240,6 +245,9 @@ static void test_wrong_flags(void **state)
 	assert_refused("--sandbox yes", "--sandbox: 'yes' is neither 'require' nor 'auto'");
 	assert_refused(
 		"--log-level inof", "--log-level: unknown level 'inof'; did you mean 'info'?");
+	assert_refused("--image-timeout 0", "--image-timeout: '0' is not a number of seconds");
+	assert_refused("--image-timeout 86401", "from 1 to 86400");
+	assert_refused("--image-timeout 1.5", "--image-timeout: '1.5' is not");
 	assert_refused("--dataset train", "'train' is not NAME=PATH");
 	assert_refused("--dataset =/x", "no name");
 	assert_refused("--dataset a=", "the path is empty");

@@ -17,7 +17,7 @@
 #error "tests need assert"
 #endif
 
-static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
+static const struct decode_options limits = {.max_pixels = DECODE_MAX_PIXELS};
 static const struct jpeg_picture small = {
 	.width = 37, .height = 29, .colours = JCS_YCbCr, .subsampling = 2};
 static const struct jpeg_picture progressive = {
@@ -159,11 +159,11 @@ static void set_size(struct jpeg_file *file, uint8_t sof, uint32_t width, uint32
 
 static void limits_from_the_header(void **state)
 {
-	const struct decode_limits tight = {.max_pixels = 37 * 29};
+	const struct decode_options tight = {.max_pixels = 37 * 29};
 	struct image image = IMAGE_NULL;
 	struct error_text error;
 	struct jpeg_file file;
-	uint32_t width, height;
+	struct picture_info info;
 
 	(void)state;
 	jpeg_file_write(&file, &small);
@@ -173,8 +173,7 @@ static void limits_from_the_header(void **state)
 	assert_int_equal(image_decode(file.bytes, file.length, DECODE_L, &tight, &image, &error),
 		DECODE_BAD);
 	assert_non_null(strstr(error.text, "37 x 30 pixels is larger than the limit of 1073"));
-	assert_int_equal(
-		image_probe(file.bytes, file.length, &tight, &width, &height, &error), DECODE_BAD);
+	assert_int_equal(image_probe(file.bytes, file.length, &tight, &info, &error), DECODE_BAD);
 	/* Nothing may be taken for it: this would be 12 GiB of pixels. */
 	set_size(&file, 0xc0, 65500, 65500);
 	assert_refused(&file, file.length, "65500 x 65500 pixels is larger");
@@ -186,7 +185,7 @@ static void limits_from_the_header(void **state)
 
 static void probe_reads_the_header_alone(void **state)
 {
-	uint32_t width = 0, height = 0;
+	struct picture_info info;
 	struct error_text error;
 	struct jpeg_file file;
 	size_t data;
@@ -195,12 +194,12 @@ static void probe_reads_the_header_alone(void **state)
 	jpeg_file_write(&file, &small);
 	data = jpeg_file_find(&file, 0xda);
 	data += 2 + (size_t)(file.bytes[data + 2] << 8 | file.bytes[data + 3]);
-	assert_int_equal(image_probe(file.bytes, data, &limits, &width, &height, &error), 0);
-	assert_int_equal(width, 37);
-	assert_int_equal(height, 29);
+	assert_int_equal(image_probe(file.bytes, data, &limits, &info, &error), 0);
+	assert_int_equal(info.width, 37);
+	assert_int_equal(info.height, 29);
 	for (size_t length = 3; length < data; length++)
-		assert_int_equal(image_probe(file.bytes, length, &limits, &width, &height, &error),
-			DECODE_BAD);
+		assert_int_equal(
+			image_probe(file.bytes, length, &limits, &info, &error), DECODE_BAD);
 	jpeg_file_finish(&file);
 }
 

@@ -16,7 +16,7 @@
 #error "tests need assert"
 #endif
 
-static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
+static const struct decode_options limits = {.max_pixels = DECODE_MAX_PIXELS};
 
 /* Decode a copy that is exactly as long as the file, so that a sanitizer sees a read past its end. */
 static int decode(const uint8_t *bytes, size_t length, enum decode_colour colour,
@@ -92,7 +92,7 @@ static void check_picture(const struct png_picture *picture, struct image *image
 {
 	static const enum decode_colour colours[] = {DECODE_L, DECODE_RGB};
 	struct png_file file;
-	uint32_t width, height;
+	struct picture_info info;
 
 	png_file_write(&file, picture);
 	for (int i = 0; i < 2; i++) {
@@ -106,10 +106,10 @@ static void check_picture(const struct png_picture *picture, struct image *image
 		assert_pixels(image, picture);
 	}
 	/* The header alone suffices for the probe. */
-	assert_int_equal(image_probe(file.bytes, 33, &limits, &width, &height, NULL), 0);
-	assert_int_equal(width, picture->width);
-	assert_int_equal(height, picture->height);
-	assert_int_equal(image_probe(file.bytes, 32, &limits, &width, &height, NULL), DECODE_BAD);
+	assert_int_equal(image_probe(file.bytes, 33, &limits, &info, NULL), 0);
+	assert_int_equal(info.width, picture->width);
+	assert_int_equal(info.height, picture->height);
+	assert_int_equal(image_probe(file.bytes, 32, &limits, &info, NULL), DECODE_BAD);
 	png_file_finish(&file);
 }
 
@@ -189,17 +189,17 @@ static const struct png_picture small = {
 
 static void limits_from_the_header(void **state)
 {
-	struct decode_limits tight = {.max_pixels = 63};
+	struct decode_options tight = {.max_pixels = 63};
 	struct image image = IMAGE_NULL;
 	struct error_text error;
 	struct png_file file;
-	uint32_t width, height;
+	struct picture_info info;
 
 	(void)state;
 	png_file_write(&file, &small);
 	assert_int_equal(
 		image_decode(file.bytes, file.length, DECODE_L, &tight, &image, &error), 0);
-	assert_int_equal(image_probe(file.bytes, file.length, &tight, &width, &height, &error), 0);
+	assert_int_equal(image_probe(file.bytes, file.length, &tight, &info, &error), 0);
 	image_finish(&image);
 
 	tight.max_pixels = 62;
@@ -208,8 +208,7 @@ static void limits_from_the_header(void **state)
 	assert_non_null(strstr(error.text, "9 x 7"));
 	assert_non_null(strstr(error.text, "limit of 62 pixels"));
 	assert_null(image.pixels); /* no memory was taken */
-	assert_int_equal(
-		image_probe(file.bytes, file.length, &tight, &width, &height, &error), DECODE_BAD);
+	assert_int_equal(image_probe(file.bytes, file.length, &tight, &info, &error), DECODE_BAD);
 	png_file_finish(&file);
 }
 
@@ -322,15 +321,15 @@ static void signatures(void **state)
 		{"\xff\xd8", 2, "not PNG or JPEG"},
 		{"\xff\xd8\xff\xe0\0\x10JFIF", 10, "damaged JPEG: cut short"},
 	};
-	uint32_t width, height;
+	struct picture_info info;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct error_text error = {.text = ""};
 
 		assert_refused((const uint8_t *)cases[i].bytes, cases[i].length, cases[i].says);
-		assert_int_equal(image_probe(cases[i].bytes, cases[i].length, &limits, &width,
-					 &height, &error),
+		assert_int_equal(
+			image_probe(cases[i].bytes, cases[i].length, &limits, &info, &error),
 			DECODE_BAD);
 		assert_non_null(strstr(error.text, cases[i].says));
 	}

@@ -322,6 +322,7 @@ static void test_header(void **state)
 	BENT(header_of(&bent)->channels, 2, "channels");
 	BENT(header_of(&bent)->pixels, INDEX_PIXELS_16BIT, "pixel format");
 	BENT(header_of(&bent)->empty_classes, 2, "empty classes");
+	BENT(header_of(&bent)->orientation, 9, "orientation");
 	BENT(header_of(&bent)->data_in_memfd, 1, "data");
 	BENT(header_of(&bent)->data_bytes, 1, "data");
 	BENT(header_of(&bent)->root_length, 0, "root");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an Open may ask for: defaults, limits, and a refusal that names what is wrong. */
+#include "daemon/image/decode.h"
 #include "daemon/serve/open_request.h"
 
 #include <setjmp.h>
@@ -66,6 +67,7 @@ static void everything_is_taken_over(void **state)
 {
 	Stoker__V1__Cursor start = STOKER__V1__CURSOR__INIT;
 	Stoker__V1__Open open = plain();
+	Stoker__V1__Decode decode = STOKER__V1__DECODE__INIT;
 	struct open_request request;
 
 	(void)state;
@@ -84,7 +86,14 @@ static void everything_is_taken_over(void **state)
 	open.depth = PROTOCOL_DEPTH_MAX;
 	open.payload = STOKER__V1__PAYLOAD__PAYLOAD_INLINE;
 	open.start = &start;
+	open.decode = &decode;
+	assert_int_equal(parse(&open, true).decode_flags, 0);
+	decode.exif_orientation = true;
+	assert_int_equal(parse(&open, true).decode_flags, DECODE_ORIENT);
+	decode.exif_orientation = false;
+	decode.grey16_clip = true;
 	request = parse(&open, true);
+	assert_int_equal(request.decode_flags, DECODE_GREY16_CLIP);
 	assert_int_equal(request.dtype, PIXEL_U8);
 	assert_int_equal(request.layout, PIXEL_NHWC);
 	assert_true(request.params.order.shuffle);

@@ -82,7 +82,7 @@ static const struct png_picture small = {.width = 9, .height = 7, .colour_type =
 
 static int decode(const struct png_file *file, struct error_text *error)
 {
-	static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
+	static const struct decode_options limits = {.max_pixels = DECODE_MAX_PIXELS};
 	struct image image = IMAGE_NULL;
 	int r = image_decode(file->bytes, file->length, DECODE_RGB, &limits, &image, error);
 
@@ -133,7 +133,7 @@ static void transparency(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		static const struct decode_limits limits = {.max_pixels = DECODE_MAX_PIXELS};
+		static const struct decode_options limits = {.max_pixels = DECODE_MAX_PIXELS};
 		struct png_picture picture = {.width = 3,
 			.height = 3,
 			.colour_type = lengths[i].colour_type,

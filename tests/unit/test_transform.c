@@ -342,6 +342,7 @@ static void mutated_plans(void **state)
 	REFUSED(width = UINT32_MAX);
 	REFUSED(height = 0);
 	REFUSED(height = 4);
+	REFUSED(decode_flags = 4);
 	REFUSED(channels = 0);
 	REFUSED(channels = 2);
 	REFUSED(channels = 3); /* the row is too short for it */
