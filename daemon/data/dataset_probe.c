@@ -103,18 +103,25 @@ int dataset_probe_size(const struct dataset_request *request, int root_fd,
 	for (uint64_t i = 0; i < tries; i++) {
 		const struct index_extent *extent = NULL;
 		char path[INDEX_PATH_MAX + 1];
+		uint32_t width, height;
 		size_t length;
 
 		file_of(builder, i, path, &extent);
 		if (read_front(root_fd, path, extent, bytes, &length, &reason) == 0 &&
-			image_probe(bytes, length, &limits, &header->width, &header->height,
-				&reason) == 0)
+			image_probe(bytes, length, &limits, &width, &height, &reason) == 0) {
+			header->width = width;
+			header->height = height;
 			return 0;
+		}
 		if (i == 0)
 			first = reason;
 	}
-	/* A few bad samples at the front are for the stream to report; only bad ones are no data set. */
-	return error_set(error, DATASET_UNUSABLE,
+	/* A few bad samples at the front are for the stream to report; with only bad ones there is
+	 * nothing to train on, but they can be looked at one by one. */
+	error_set(&reason, 0,
 		"%s: %.100s (and no other of the first %" PRIu64 " images can be read)",
 		name_of(request, builder, 0).text, first.text, tries);
+	if (index_set_problem(builder, reason.text) < 0)
+		return error_set(error, -ENOMEM, "%s", strerror(ENOMEM));
+	return 0;
 }

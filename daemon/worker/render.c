@@ -3,6 +3,7 @@
 
 #include "daemon/data/idx_pixels.h"
 #include "daemon/image/decode.h"
+#include "daemon/image/digest.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>
@@ -155,6 +156,7 @@ static int load_file(
 	got = read_at(fd, renderer->file, (size_t)length, (off_t)offset);
 	if (got < 0)
 		return bad_errno(why, (int)-got);
+	renderer->encoded_bytes = (uint64_t)got;
 	return image_decode(renderer->file, (size_t)got,
 		(enum decode_colour)view->plan.decode_channels,
 		&(struct decode_limits){.max_pixels = DECODE_MAX_PIXELS}, &renderer->image, why);
@@ -212,6 +214,7 @@ static int load_raw(
 		image_rgb_to_l(image->pixels, image->pixels, (size_t)image->width * image->height);
 		image->channels = 1;
 	}
+	renderer->encoded_bytes = entry->length;
 	return 0;
 }
 
@@ -222,8 +225,13 @@ static int fill_row(struct renderer *renderer, const struct view *view,
 	const struct transform_plan *plan = &view->plan;
 	struct image *image = &renderer->image;
 	uint32_t width = image->width, height = image->height;
-	int r = transform_apply(plan, key, image, &renderer->image_ops, why);
+	int r;
 
+	if (plan->rows == ROW_DIGESTS) {
+		image_digest(image, renderer->encoded_bytes, row);
+		return 0;
+	}
+	r = transform_apply(plan, key, image, &renderer->image_ops, why);
 	if (r == 0 && plan->rows == ROW_PARAMETERS)
 		return transform_parameters(plan, key, width, height, row, why);
 	if (r == 0)

@@ -15,6 +15,7 @@ struct renderer {
 	struct image_ops_buffers image_ops;
 	uint8_t *file;
 	size_t file_capacity;
+	uint64_t encoded_bytes; /* of the sample at hand */
 };
 
 #define RENDERER_NULL                                                                              \
