@@ -231,6 +231,33 @@ def test_forbidden(scratch):
     assert '3 images, 2 bad' in result.stdout, result
 
 
+def test_too_deep(scratch, grey_folder):
+    """A path that no program can open whole is bad; those beside it are checked."""
+    names = ['d' * 250] * 17
+    place = os.open(scratch, os.O_RDONLY)
+    for i, name in enumerate(names):
+        if i == 13:
+            start = os.dup(place)
+        os.mkdir(name, dir_fd=place)
+        below = os.open(name, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = below
+        with open(f'{grey_folder}/class0/0.png', 'rb') as good:
+            file = os.open('x.png', os.O_WRONLY | os.O_CREAT, dir_fd=place)
+            os.write(file, good.read())
+            os.close(file)
+    os.close(place)
+    try:
+        bad, counts = check(f'{scratch}/{names[0]}', status=1).bad()
+        assert counts == (17, 1) and set(bad.values()) == {'File name too long'}
+        # From inside, the relative path is short.
+        bad, counts = check(names[0], status=1, cwd=f'/proc/self/fd/{start}').bad()
+        assert counts == (4, 1) and set(bad.values()) == {'File name too long'}
+    finally:
+        os.close(start)
+        subprocess.run(['rm', '-rf', f'{scratch}/{names[0]}'], check=True)
+
+
 # ---- data sets ----
 
 def write_idx(folder, count):
