@@ -49,10 +49,11 @@ static void the_plan_is_valid(void **state)
 
 	(void)state;
 	for (uint32_t channels = 1; channels <= 3; channels += 2) {
-		transform_plan_digests(&plan, channels);
+		transform_plan_digests(&plan, channels, PIXEL_NHWC);
 		assert_true(transform_plan_valid(&plan));
 		assert_int_equal(plan.decode_channels, channels);
 		assert_int_equal(plan.row_bytes, 24);
+		assert_int_equal(plan.layout, PIXEL_NHWC);
 		plan.row_bytes = 23;
 		assert_false(transform_plan_valid(&plan));
 		plan.row_bytes = 24;
