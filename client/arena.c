@@ -27,6 +27,7 @@ _Static_assert((int)STOKER_ROW_MASKED == STOKER__V1__ROW_STATUS__ROW_MASKED, "ro
 _Static_assert((int)STOKER_ROW_REPLACED == STOKER__V1__ROW_STATUS__ROW_REPLACED, "row status");
 _Static_assert((int)STOKER_ROWS_DIGESTS == STOKER__V1__ROWS__ROWS_DIGESTS, "rows");
 _Static_assert((int)STOKER_ROWS_PARAMETERS == STOKER__V1__ROWS__ROWS_PARAMETERS, "rows");
+_Static_assert(sizeof(struct stoker_digest) == sizeof(struct batch_digest), "digest");
 _Static_assert((int)STOKER_SHARED == STOKER__V1__PAYLOAD__PAYLOAD_SHARED, "payload");
 _Static_assert((int)STOKER_INLINE == STOKER__V1__PAYLOAD__PAYLOAD_INLINE, "payload");
 
@@ -120,12 +121,12 @@ static int map_arena(struct stoker_stream *stream, const Stoker__V1__Opened *ope
 }
 
 /* Frames of this stream carry a whole batch: pixels, an index and a label of at most 10 bytes each and
- * a status of one per row, and the fixed fields. */
+ * a status of one per row, why rows are bad, and the fixed fields. */
 static int accept_inline_frames(struct stoker_stream *stream)
 {
 	enum { FIXED_FIELDS = 1024, ROW_FIELDS = 21 };
-	uint64_t most =
-		stream->info.batch_size * (stream->info.row_bytes + ROW_FIELDS) + FIXED_FIELDS;
+	uint64_t most = stream->info.batch_size * (stream->info.row_bytes + ROW_FIELDS) +
+			PROTOCOL_BAD_ROWS_MAX * PROTOCOL_BAD_ROW_BYTES + FIXED_FIELDS;
 	struct stoker *stoker = stream->stoker;
 
 	if (most > stoker->max_inline_frame)
@@ -147,7 +148,9 @@ int stream_adopt(struct stoker_stream *stream, const struct stoker_options *opti
 	if ((payload != STOKER_SHARED && payload != STOKER_INLINE) ||
 		(options->payload != 0 && payload != options->payload))
 		return not_credible(stream, "another payload than asked for");
-	if (!shape_valid(opened, options->batch_size))
+	if (!shape_valid(opened, options->batch_size) ||
+		(options->rows == STOKER_ROWS_DIGESTS &&
+			opened->row_bytes != sizeof(struct stoker_digest)))
 		return not_credible(stream, "a shape that does not fit its bytes");
 	if (opened->depth == 0 || opened->depth > PROTOCOL_DEPTH_MAX)
 		return not_credible(stream, "a depth out of range");

@@ -10,7 +10,19 @@ void batch_destroy(struct client_batch *batch)
 {
 	if (batch->message)
 		stoker__v1__server_message__free_unpacked(batch->message, NULL);
+	free(batch->bad_rows);
 	free(batch);
+}
+
+const char *bad_reason_name(Stoker__V1__BadReason reason)
+{
+	switch (reason) {
+	case STOKER__V1__BAD_REASON__BAD_PICTURE: return "picture";
+	case STOKER__V1__BAD_REASON__BAD_UNREADABLE: return "unreadable";
+	case STOKER__V1__BAD_REASON__BAD_SIZE: return "size";
+	case STOKER__V1__BAD_REASON__BAD_KILLER: return "killer";
+	default: return "other";
+	}
 }
 
 static int bad_batch(struct stoker_stream *stream, const char *what)
@@ -37,6 +49,12 @@ static const char *check_batch(const struct stoker_stream *stream, const Stoker_
 		if (other->slot == message->slot)
 			return "stands in a slot that was not released";
 	}
+	if (message->n_bad_row > message->rows || message->n_bad_row > PROTOCOL_BAD_ROWS_MAX)
+		return "explains more rows than may be bad";
+	for (size_t i = 0; i < message->n_bad_row; i++) {
+		if (message->bad_row[i]->row >= message->rows)
+			return "explains a row that it does not have";
+	}
 	if (info->payload == STOKER_SHARED)
 		return message->slot < stream->slots ? NULL : "names a slot outside the memory";
 	if (message->n_samples != message->rows || message->n_labels != message->rows)
@@ -60,6 +78,32 @@ static void settle_statuses(struct stoker_batch *batch, const uint8_t *statuses,
 	for (uint32_t i = 0; i < rows; i++)
 		batch->bad += statuses[i] != STOKER_ROW_OK;
 	batch->statuses = batch->bad > 0 ? statuses : NULL;
+}
+
+/* Show why rows are bad, in the words of the message, which the batch then keeps. */
+static bool take_bad_rows(struct client_batch *batch, Stoker__V1__ServerMessage *whole)
+{
+	const Stoker__V1__Batch *message = whole->batch;
+
+	if (batch->public.bad == 0 || message->n_bad_row == 0)
+		return true;
+	batch->bad_rows = calloc(message->n_bad_row, sizeof(*batch->bad_rows));
+	if (!batch->bad_rows)
+		return false;
+	for (size_t i = 0; i < message->n_bad_row; i++) {
+		const Stoker__V1__BadRow *from = message->bad_row[i];
+
+		batch->bad_rows[i] = (struct stoker_bad_row){
+			.row = from->row,
+			.sample = from->sample,
+			.reason = bad_reason_name(from->reason),
+			.text = text_clean(from->text),
+		};
+	}
+	batch->public.bad_rows = batch->bad_rows;
+	batch->public.bad_row_count = (uint32_t)message->n_bad_row;
+	batch->message = whole;
+	return true;
 }
 
 /* The rows of a shared batch are copied out of the memory, where the next use of the slot would
@@ -176,17 +220,16 @@ int stream_take_batch(struct stoker_stream *stream, Stoker__V1__ServerMessage *m
 	cursor_from_message(&batch->public.cursor, from->cursor);
 	if (!labels_in_range(stream, &batch->public)) {
 		r = bad_batch(stream, "has a label that is no class");
-	} else if (!stream_add_event(stream, batch, false)) {
+	} else if (!take_bad_rows(batch, message) || !stream_add_event(stream, batch, false)) {
 		r = client_die(stream->stoker, -ENOMEM, "out of memory for a batch");
 	} else {
 		batch->next = stream->batches;
 		stream->batches = batch;
 		stream->batch_count++;
-		batch = NULL;
 	}
-	if (stream->info.payload == STOKER_INLINE)
+	if (batch->message)
 		message = NULL;
-	if (batch)
+	if (r < 0)
 		batch_destroy(batch);
 free_message:
 	if (message)

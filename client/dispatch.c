@@ -50,7 +50,7 @@ static int take_opened(struct stoker *stoker, Stoker__V1__ServerMessage *message
 
 static int take_indexing(struct stoker *stoker, const Stoker__V1__Indexing *indexing)
 {
-	if (awaited(stoker, indexing->request, STOKER__V1__SERVER_MESSAGE__MESSAGE_OPENED)) {
+	if (awaited(stoker, indexing->request, stoker->pending.expected)) {
 		stoker->pending.indexing = true;
 		stoker->pending.indexed = indexing->samples;
 	}
@@ -151,6 +151,17 @@ static int take_epoch_end(struct stoker *stoker, const Stoker__V1__EpochEnd *end
 	return stream->closed ? 1 : stream_take_epoch_end(stream, end);
 }
 
+/* An answer that is of use to nobody but the call that waits for it. */
+static int take_answer(
+	struct stoker *stoker, uint32_t request, Stoker__V1__ServerMessage *message, bool *kept)
+{
+	if (awaited(stoker, request, message->message_case)) {
+		stoker->pending.answer = message;
+		*kept = true;
+	}
+	return 1;
+}
+
 static int handle(struct stoker *stoker, Stoker__V1__ServerMessage *message, bool *kept)
 {
 	bool is_welcome = message->message_case == STOKER__V1__SERVER_MESSAGE__MESSAGE_WELCOME;
@@ -167,11 +178,11 @@ static int handle(struct stoker *stoker, Stoker__V1__ServerMessage *message, boo
 		*kept = true;
 		return 1;
 	case STOKER__V1__SERVER_MESSAGE__MESSAGE_STATUS:
-		if (awaited(stoker, message->status->request, message->message_case)) {
-			stoker->pending.answer = message;
-			*kept = true;
-		}
-		return 1;
+		return take_answer(stoker, message->status->request, message, kept);
+	case STOKER__V1__SERVER_MESSAGE__MESSAGE_CLASSES:
+		return take_answer(stoker, message->classes->request, message, kept);
+	case STOKER__V1__SERVER_MESSAGE__MESSAGE_SAMPLES:
+		return take_answer(stoker, message->samples->request, message, kept);
 	case STOKER__V1__SERVER_MESSAGE__MESSAGE_GOING_AWAY: stoker->going_away = true; return 1;
 	case STOKER__V1__SERVER_MESSAGE__MESSAGE_OPENED: return take_opened(stoker, message, kept);
 	case STOKER__V1__SERVER_MESSAGE__MESSAGE_INDEXING:

@@ -51,7 +51,8 @@ struct client_batch {
 	struct stoker_batch public; /* first: stoker_release gets a pointer to it */
 	struct stoker_stream *stream;
 	uint32_t slot, generation;
-	Stoker__V1__ServerMessage *message; /* inline payload: what `public` points into */
+	Stoker__V1__ServerMessage *message; /* what `public` points into, or NULL */
+	struct stoker_bad_row *bad_rows;    /* of `public` */
 	struct client_batch *next;          /* in stream->batches */
 };
 
@@ -111,13 +112,13 @@ int client_step(struct stoker *stoker, int64_t deadline);
 
 /* Wait for the answer to `request` (0 = Hello), which was just sent and is answered by `expected`:
  * 0 and *answer, which the caller frees; the errno of an Error answer or of a dead connection; or
- * -ETIMEDOUT. */
+ * -ETIMEDOUT, for which an Indexing starts the time anew. */
 int client_wait(struct stoker *stoker, uint32_t request,
 	Stoker__V1__ServerMessage__MessageCase expected, int timeout_ms,
 	Stoker__V1__ServerMessage **answer);
 
 /* The same for Opened: *fd came with it (or -1) and goes to the caller. `indexing` (may be NULL) is
- * called for each Indexing, which also starts the time anew. */
+ * called for each Indexing. */
 int client_wait_opened(struct stoker *stoker, uint32_t request, int timeout_ms,
 	void (*indexing)(uint64_t samples, void *data), void *data,
 	Stoker__V1__ServerMessage **answer, int *fd);
@@ -160,6 +161,9 @@ int stream_seek_result(struct stoker_stream *stream);
 
 /* Check a Batch and queue it: 1, or negative when the connection is dead. Consumes the message. */
 int stream_take_batch(struct stoker_stream *stream, Stoker__V1__ServerMessage *message);
+
+/* The word for a reason. */
+const char *bad_reason_name(Stoker__V1__BadReason reason);
 
 /* Free a batch that is on no list. */
 void batch_destroy(struct client_batch *batch);

@@ -81,17 +81,6 @@ static bool copy_workers(struct stoker_status *status, const Stoker__V1__StatusR
 	return true;
 }
 
-static const char *reason_name(Stoker__V1__BadReason reason)
-{
-	switch (reason) {
-	case STOKER__V1__BAD_REASON__BAD_PICTURE: return "picture";
-	case STOKER__V1__BAD_REASON__BAD_UNREADABLE: return "unreadable";
-	case STOKER__V1__BAD_REASON__BAD_SIZE: return "size";
-	case STOKER__V1__BAD_REASON__BAD_KILLER: return "killer";
-	default: return "other";
-	}
-}
-
 static bool copy_bad(struct stoker_dataset_status *status, const Stoker__V1__DatasetStatus *message)
 {
 	status->bad_rows = message->bad_rows;
@@ -100,7 +89,7 @@ static bool copy_bad(struct stoker_dataset_status *status, const Stoker__V1__Dat
 	if (!status->bad_counts || !status->bad)
 		return false;
 	for (size_t i = 0; i < message->n_bad_count; i++) {
-		status->bad_counts[i].reason = reason_name(message->bad_count[i]->reason);
+		status->bad_counts[i].reason = bad_reason_name(message->bad_count[i]->reason);
 		status->bad_counts[i].samples = message->bad_count[i]->samples;
 		status->bad_samples += message->bad_count[i]->samples;
 	}
@@ -111,7 +100,7 @@ static bool copy_bad(struct stoker_dataset_status *status, const Stoker__V1__Dat
 
 		status->bad_listed++;
 		to->sample = from->sample;
-		to->reason = reason_name(from->reason);
+		to->reason = bad_reason_name(from->reason);
 		if (!copy_string(&to->name, from->name) || !copy_string(&to->text, from->text))
 			return false;
 	}

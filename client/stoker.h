@@ -80,6 +80,16 @@ enum stoker_rows {
 	STOKER_ROWS_PARAMETERS = 2, /* what the random transforms draw, doubles; see PROTOCOL.md */
 };
 
+/* A row of STOKER_ROWS_DIGESTS; little endian, like all rows. Such a stream has dtype STOKER_U8 and no
+ * transforms, samples may differ in size, and none of them has to be a picture at all: with
+ * on_bad_sample = STOKER_BAD_MASK it tells good from bad. */
+struct stoker_digest {
+	uint64_t xxh3; /* XXH3-64 with seed 0 of the picture's RGB pixels, height x width x 3 bytes,
+	                * which are those of Pillow's convert('RGB').tobytes() */
+	uint32_t width, height;
+	uint64_t bytes; /* of the encoded picture */
+};
+
 /* What became of the sample that a row was meant for. */
 enum stoker_row_status {
 	STOKER_ROW_OK = 0,
@@ -199,6 +209,14 @@ enum stoker_next_result {
 	STOKER_AGAIN = 3,     /* nothing within timeout_ms */
 };
 
+/* Why a row is not STOKER_ROW_OK. */
+struct stoker_bad_row {
+	uint32_t row;
+	uint64_t sample;    /* that the row was meant for */
+	const char *reason; /* "picture", "unreadable", "size", "killer" or "other" */
+	const char *text;   /* what exactly is wrong with it, without its name */
+};
+
 /* Samples of one batch. Read-only; valid until released, also across stoker_seek. */
 struct stoker_batch {
 	const void *data;        /* rows x row_bytes pixels; 4096-aligned with shared payload */
@@ -212,6 +230,10 @@ struct stoker_batch {
 	/* rows x enum stoker_row_status, or NULL when every row is OK. Rows that are masked hold no
 	 * picture: leave them out of the loss. */
 	const uint8_t *statuses;
+	/* Of the first 256 of these rows, in their order. A row of which the daemon does not know why
+	 * is missing. */
+	const struct stoker_bad_row *bad_rows;
+	uint32_t bad_row_count;
 };
 
 /* The next batch, in order. timeout_ms < 0 waits for ever, 0 does not wait. Negative: -EIO when a
@@ -230,6 +252,53 @@ STOKER_API void stoker_release(struct stoker_batch *batch);
  * released. -ESTALE: the cursor belongs elsewhere, and the stream stays where it is; -EIO: the stream
  * has ended by an error; -ETIMEDOUT after 30 s. */
 STOKER_API int stoker_seek(struct stoker_stream *stream, const struct stoker_cursor *cursor);
+
+/* ---- classes and samples ---- */
+
+/* The classes of a data set, in the order of their labels: the class with label i is list[i]. */
+struct stoker_class {
+	char *name; /* bytes as they are, terminated; see stoker_escape */
+	size_t length;
+	uint64_t samples; /* of this class */
+};
+
+struct stoker_classes {
+	struct stoker_class *list;
+	uint32_t count;
+	uint64_t fingerprint; /* of the data set's index, as in struct stoker_info */
+};
+
+/* Ask for the classes of `dataset`; free the answer with stoker_classes_free. Waits as stoker_open does:
+ * -ENOENT, -ENODATA, -ETIMEDOUT; -ESTALE: the data set was indexed anew meanwhile; -ENOMEM. */
+STOKER_API int stoker_classes(
+	struct stoker *stoker, const char *dataset, struct stoker_classes **classes);
+STOKER_API void stoker_classes_free(struct stoker_classes *classes);
+
+struct stoker_sample {
+	uint64_t index; /* in the data set, as in stoker_batch.samples */
+	int32_t label;
+	char *path; /* "/ROOT/FILE"; "/ROOT/ARCHIVE.tar:MEMBER"; "/FILE#17" of an IDX file. Bytes as they
+	             * are, terminated */
+	size_t length;
+};
+
+struct stoker_samples {
+	struct stoker_sample *list;
+	size_t count;
+	uint64_t first, total; /* position of list[0]; how many the data set has */
+	uint64_t fingerprint;
+};
+
+/* Ask for `count` samples of `dataset` from position `first` on; fewer come only at the end of the data
+ * set, none behind it. With count = 0 as many come as one answer of the daemon holds (thousands): to list
+ * all, go on at first + count. Free with stoker_samples_free. Errors as for stoker_classes. */
+STOKER_API int stoker_samples(struct stoker *stoker, const char *dataset, uint64_t first,
+	uint64_t count, struct stoker_samples **samples);
+STOKER_API void stoker_samples_free(struct stoker_samples *samples);
+
+/* A copy of a name or path for people: control bytes and what is no UTF-8 become \xHH, a backslash is
+ * doubled. The caller frees it. NULL without memory. */
+STOKER_API char *stoker_escape(const void *bytes, size_t length);
 
 /* ---- looking at the daemon ---- */
 

@@ -49,3 +49,12 @@ struct batch_row {
 };
 
 _Static_assert(sizeof(struct batch_row) == 16, "row table layout is part of the protocol");
+
+/* A row of ROWS_DIGESTS, in place of pixels. */
+struct batch_digest {
+	uint64_t xxh3; /* XXH3-64 with seed 0 of the RGB pixels, height x width x 3 bytes */
+	uint32_t width, height;
+	uint64_t bytes; /* of the encoded picture */
+};
+
+_Static_assert(sizeof(struct batch_digest) == 24, "digests are part of the protocol");

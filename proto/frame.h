@@ -22,11 +22,15 @@ enum {
 	FRAME_FDS_MAX = 1,            /* descriptors per frame: Opened carries the arena's */
 
 	PROTOCOL_VERSION = 1,
-	PROTOCOL_STREAMS_MAX = 16,       /* open streams per connection */
-	PROTOCOL_DEPTH_MAX = 256,        /* batches in flight per stream */
-	PROTOCOL_BATCH_SIZE_MAX = 65536, /* samples per batch */
-	PROTOCOL_CLIENT_NAME_MAX = 64,   /* bytes of Hello.client */
-	PROTOCOL_TRANSFORMS_MAX = 32,    /* steps of a pipeline */
+	PROTOCOL_STREAMS_MAX = 16,                           /* open streams per connection */
+	PROTOCOL_DEPTH_MAX = 256,                            /* batches in flight per stream */
+	PROTOCOL_BATCH_SIZE_MAX = 65536,                     /* samples per batch */
+	PROTOCOL_CLIENT_NAME_MAX = 64,                       /* bytes of Hello.client */
+	PROTOCOL_TRANSFORMS_MAX = 32,                        /* steps of a pipeline */
+	PROTOCOL_BAD_ROWS_MAX = 256,                         /* entries of Batch.bad_row */
+	PROTOCOL_BAD_TEXT_MAX = 255,                         /* bytes of BadRow.text */
+	PROTOCOL_BAD_ROW_BYTES = PROTOCOL_BAD_TEXT_MAX + 32, /* of one entry, packed, at most */
+	PROTOCOL_LISTS_MAX = 16, /* ListClasses and ListSamples that wait, per connection */
 };
 
 struct frame_header {

@@ -37,6 +37,7 @@ tests python3-pytest-xdist  several integration tests at once
 tests python3-protobuf    the protocol as Google reads it
 tests python3-numpy       reference for batches
 tests python3-pil         reference for images
+tests python3-xxhash      reference for digests
 tests systemd             systemd-analyze, systemd-socket-activate
 tests util-linux          setpriv
 tests procps              kill, in the service unit

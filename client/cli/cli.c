@@ -55,6 +55,8 @@ int cli_open(const struct cli *cli, struct stoker *stoker, struct stoker_options
 	options->indexing = show_indexing;
 	r = stoker_open(stoker, options, stream);
 	progress_clear();
+	if (r < 0 && cli_interrupted)
+		return CLI_FAILED;
 	if (r < 0)
 		return cli_error(cli, CLI_FAILED, "%s", stoker_message(stoker));
 	return CLI_OK;
@@ -78,9 +80,20 @@ static void on_signal(int signal)
 	errno = saved;
 }
 
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
+void cli_release_signals(void)
+{
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		struct sigaction old;
+
+		if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == on_signal)
+			signal(signals[i], SIG_DFL);
+	}
+}
+
 void cli_catch_signals(int child)
 {
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	struct sigaction action = {.sa_handler = on_signal};
 
 	child_to_end = child;
@@ -96,7 +109,7 @@ void cli_catch_signals(int child)
 
 int cli_finish(int status)
 {
-	if (fflush(stdout) != 0 || ferror(stdout)) {
+	if ((fflush(stdout) != 0 || ferror(stdout)) && cli_interrupted != SIGPIPE) {
 		perror("stoker: standard output");
 		status = CLI_FAILED;
 	}

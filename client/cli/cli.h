@@ -75,11 +75,14 @@ int cli_open(const struct cli *cli, struct stoker *stoker, struct stoker_options
 /* "ToTensor()" for floats and nothing for bytes, where the user gave no --transform. */
 const char *cli_default_transforms(enum stoker_dtype dtype);
 
-/* From now on SIGINT, SIGTERM and SIGHUP set cli_interrupted and, if `child` is a process, end it with
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE set cli_interrupted and, if `child` is a process, end it with
  * SIGTERM. stoker_next must be called with CLI_POLL_MS to notice. */
 enum { CLI_POLL_MS = 200 };
 void cli_catch_signals(int child);
 extern volatile int cli_interrupted; /* the signal, or 0 */
+
+/* The signals do again what they did before, until cli_catch_signals. */
+void cli_release_signals(void);
 
 /* Called last: die of the signal that interrupted us, so that a shell sees it; else return `status`. */
 int cli_finish(int status);
@@ -93,3 +96,4 @@ int cmd_datasets(struct cli *cli, int argc, char **argv);
 int cmd_dump(struct cli *cli, int argc, char **argv);
 int cmd_bench(struct cli *cli, int argc, char **argv);
 int cmd_convert(struct cli *cli, int argc, char **argv);
+int cmd_check(struct cli *cli, int argc, char **argv);

@@ -117,7 +117,7 @@ static int convert(struct cli *cli, const char *source, const char *destination)
 	struct stoker_stream *stream = NULL;
 	struct stoker_options options;
 	double begin = cli_now();
-	int r = private_daemon_start(&daemon, cli, source, &stoker), c;
+	int r = private_daemon_serve(&daemon, cli, source, &stoker), c;
 
 	stoker_options_init(&options);
 	options.dataset = PRIVATE_DATASET;

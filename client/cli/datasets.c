@@ -6,10 +6,16 @@
 #include <string.h>
 
 static const char help[] =
-	"Usage: stoker datasets [--socket PATH] [--json]\n"
+	"Usage: stoker datasets [DATASET [--samples]] [--socket PATH] [--json]\n"
 	"\n"
 	"List the data sets that the daemon serves: kind, state, samples, classes, size of the first\n"
-	"image (width x height x channels) and path, or why a data set cannot be used.\n";
+	"image (width x height x channels) and path, or why a data set cannot be used.\n"
+	"\n"
+	"With the name of a data set, list its classes: label, samples and name.\n"
+	"\n"
+	"  --samples        list its samples instead: index, label and path in each line, with tabs between\n"
+	"\n"
+	"In names and paths, control bytes and what is no UTF-8 are shown as \\xHH, and a backslash as \\\\.\n";
 
 static void print_bad_json(struct json *json, const struct stoker_dataset_status *dataset)
 {
@@ -115,31 +121,46 @@ void datasets_print_bad(const struct stoker_status *status, FILE *out)
 	}
 }
 
-int cmd_datasets(struct cli *cli, int argc, char **argv)
+static int print_all(const struct cli *cli, struct stoker *stoker)
 {
-	static const struct cli_option options[] = {{NULL}};
-	struct stoker *stoker = NULL;
 	struct stoker_status *status = NULL;
 	struct json json = {.out = stdout};
-	int r;
 
-	cli->help = help;
-	r = cli_parse(cli, options, argc, argv, 0, 0);
-	if (r != CLI_OK)
-		return r == CLI_DONE ? CLI_OK : r;
-	r = cli_connect(cli, &stoker);
-	if (r == CLI_OK && stoker_status(stoker, &status) < 0)
-		r = cli_error(cli, CLI_FAILED, "%s", stoker_message(stoker));
-	if (r == CLI_OK && cli->json) {
+	if (stoker_status(stoker, &status) < 0)
+		return cli_error(cli, CLI_FAILED, "%s", stoker_message(stoker));
+	if (cli->json) {
 		datasets_print_json(&json, NULL, status);
 		putchar('\n');
-	} else if (r == CLI_OK && status->dataset_count == 0) {
+	} else if (status->dataset_count == 0) {
 		puts("The daemon serves no data sets. Add one: stokerd --dataset NAME=PATH, or a group\n"
 		     "[dataset NAME] in its config file.");
-	} else if (r == CLI_OK) {
+	} else {
 		datasets_print_table(status, stdout);
 	}
 	stoker_status_free(status);
+	return CLI_OK;
+}
+
+int cmd_datasets(struct cli *cli, int argc, char **argv)
+{
+	bool samples = false;
+	const struct cli_option options[] = {{"samples", 0, CLI_FLAG, &samples}, {NULL}};
+	struct stoker *stoker = NULL;
+	int r;
+
+	cli->help = help;
+	r = cli_parse(cli, options, argc, argv, 0, 1);
+	if (r != CLI_OK)
+		return r == CLI_DONE ? CLI_OK : r;
+	if (samples && cli->argument_count == 0)
+		return cli_error(cli, CLI_USAGE, "--samples of which data set? Name it");
+	r = cli_connect(cli, &stoker);
+	if (r == CLI_OK && cli->argument_count == 0)
+		r = print_all(cli, stoker);
+	else if (r == CLI_OK && samples)
+		r = dataset_print_samples(cli, stoker, cli->arguments[0]);
+	else if (r == CLI_OK)
+		r = dataset_print_classes(cli, stoker, cli->arguments[0]);
 	stoker_destroy(stoker);
 	return r;
 }

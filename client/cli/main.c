@@ -13,6 +13,7 @@ static const struct {
 	{"datasets", cmd_datasets},
 	{"dump", cmd_dump},
 	{"bench", cmd_bench},
+	{"check", cmd_check},
 	{"convert", cmd_convert},
 };
 
@@ -22,9 +23,10 @@ static const char help[] =
 	"Look at a running stokerd, and work with its data sets.\n"
 	"\n"
 	"  status             what the daemon is doing: workers, streams, memory\n"
-	"  datasets           the data sets that it serves\n"
+	"  datasets           the data sets that it serves, or the classes and samples of one\n"
 	"  dump DATASET       write the batches of one epoch as NumPy files\n"
 	"  bench DATASET      measure how fast batches come\n"
+	"  check WHAT...      decode every image of data sets, folders or files; name the bad ones\n"
 	"  convert SRC DEST   write a data set as PNG files in class folders\n"
 	"\n"
 	"  --socket PATH      talk to the daemon at PATH (default: $STOKER_SOCKET, else\n"

@@ -54,7 +54,8 @@ static int make_directory(struct private_daemon *daemon)
 	const char *places[] = {runtime, "/tmp"};
 
 	for (size_t i = 0; i < 2; i++) {
-		if (places[i] == NULL || places[i][0] != '/')
+		/* Paths below it are written into a config file. */
+		if (places[i] == NULL || places[i][0] != '/' || strpbrk(places[i], "\\;\n\r\t "))
 			continue;
 		if (asprintf(&daemon->directory, "%s/stoker-XXXXXX", places[i]) < 0) {
 			daemon->directory = NULL;
@@ -101,16 +102,18 @@ static _Noreturn void become_daemon(
 	_exit(127);
 }
 
-static int spawn(struct private_daemon *daemon, const struct cli *cli, const char *path)
+static int spawn(struct private_daemon *daemon, const struct cli *cli, const char *const further[])
 {
-	char program[PATH_MAX], dataset[PATH_MAX + 16];
-	const char *const arguments[] = {"stokerd", "--config", "/dev/null", "--socket",
-		daemon->socket, "--log-level", "warning", "--dataset", dataset, NULL};
+	enum { FIRST = 5, FURTHER_MAX = 64 };
+	const char *arguments[FIRST + FURTHER_MAX + 1] = {
+		"stokerd", "--socket", daemon->socket, "--log-level", "warning"};
+	char program[PATH_MAX];
 	pid_t parent = getpid();
 	int report[2], reason = 0;
 
+	for (size_t i = 0; further[i] != NULL && i < FURTHER_MAX; i++)
+		arguments[FIRST + i] = further[i];
 	find_program(program);
-	snprintf(dataset, sizeof(dataset), "%s=%s", PRIVATE_DATASET, path);
 	if (pipe2(report, O_CLOEXEC) < 0)
 		return cli_error(cli, CLI_FAILED, "pipe: %s", strerror(errno));
 	daemon->pid = fork();
@@ -160,12 +163,14 @@ static int connect_to(
 	const struct private_daemon *daemon, const struct cli *cli, struct stoker **stoker)
 {
 	double until = cli_now() + LISTEN_MS / 1000.0;
+	char name[32];
 	int r;
 
 	*stoker = stoker_create();
 	if (*stoker == NULL)
 		return cli_error(cli, CLI_FAILED, "out of memory");
-	while ((r = stoker_connect(*stoker, daemon->socket, "stoker convert")) == -ENOENT ||
+	snprintf(name, sizeof(name), "stoker %s", cli->command);
+	while ((r = stoker_connect(*stoker, daemon->socket, name)) == -ENOENT ||
 		r == -ECONNREFUSED) {
 		if (wait_end(daemon, RETRY_MS) || cli_now() > until)
 			break;
@@ -179,22 +184,42 @@ static int connect_to(
 	return cli_error(cli, CLI_FAILED, "stokerd: %s", stoker_message(*stoker));
 }
 
-int private_daemon_start(struct private_daemon *daemon, const struct cli *cli, const char *path,
-	struct stoker **stoker)
+int private_daemon_prepare(struct private_daemon *daemon, const struct cli *cli)
 {
-	int r = make_directory(daemon);
+	int r;
 
+	cli_catch_signals(0);
+	r = make_directory(daemon);
 	if (r < 0)
 		return cli_error(cli, CLI_FAILED,
 			"no directory for a private socket below $XDG_RUNTIME_DIR or /tmp: %s",
 			strerror(-r));
+	return CLI_OK;
+}
+
+int private_daemon_start(struct private_daemon *daemon, const struct cli *cli,
+	const char *const arguments[], struct stoker **stoker)
+{
+	int r;
+
 	daemon->log = memfd_create("stokerd log", MFD_CLOEXEC);
-	r = spawn(daemon, cli, path);
-	if (r == CLI_OK) {
-		cli_catch_signals(daemon->pid);
-		r = connect_to(daemon, cli, stoker);
-	}
-	return r;
+	r = spawn(daemon, cli, arguments);
+	if (r != CLI_OK)
+		return r;
+	cli_catch_signals(daemon->pid);
+	/* A signal that came before has not reached it. */
+	return cli_interrupted ? CLI_FAILED : connect_to(daemon, cli, stoker);
+}
+
+int private_daemon_serve(struct private_daemon *daemon, const struct cli *cli, const char *path,
+	struct stoker **stoker)
+{
+	char dataset[PATH_MAX + 16];
+	const char *const arguments[] = {"--config", "/dev/null", "--dataset", dataset, NULL};
+	int r = private_daemon_prepare(daemon, cli);
+
+	snprintf(dataset, sizeof(dataset), "%s=%s", PRIVATE_DATASET, path);
+	return r == CLI_OK ? private_daemon_start(daemon, cli, arguments, stoker) : r;
 }
 
 void private_daemon_finish(struct private_daemon *daemon)

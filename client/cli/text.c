@@ -32,6 +32,21 @@ struct short_text format_bytes(uint64_t bytes)
 	return result;
 }
 
+struct short_text format_count(uint64_t count)
+{
+	struct short_text result;
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%" PRIu64, count), used = 0;
+
+	for (int i = 0; i < length; i++) {
+		if (i > 0 && (length - i) % 3 == 0)
+			result.text[used++] = ',';
+		result.text[used++] = digits[i];
+	}
+	result.text[used] = '\0';
+	return result;
+}
+
 struct short_text format_seconds(double seconds)
 {
 	struct short_text result;

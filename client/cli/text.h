@@ -16,6 +16,7 @@ struct short_text {
 	char text[32];
 };
 struct short_text format_bytes(uint64_t bytes);
+struct short_text format_count(uint64_t count); /* "70,000" */
 struct short_text format_seconds(double seconds);
 
 /* A line on the terminal that is overwritten by the next one, at most ten times a second; nothing where

@@ -110,7 +110,8 @@ bool dataset_idx_is_images(const char *name);
 
 /* ---- what they share ---- */
 
-/* Set width and height of the builder's header from the first of its samples that can be read. */
+/* Set width and height of the builder's header from the first of its samples that can be read; where
+ * none of a hundred can, they stay 0 and the problem is set. */
 int dataset_probe_size(const struct dataset_request *request, int root_fd,
 	struct index_builder *builder, struct error_text *error);
 

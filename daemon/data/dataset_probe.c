@@ -161,7 +161,7 @@ int dataset_probe_size(const struct dataset_request *request, int root_fd,
 {
 	struct index_header *header = &builder->header;
 	uint64_t tries = header->samples < PROBE_SAMPLES ? header->samples : PROBE_SAMPLES;
-	struct error_text first = {""};
+	struct error_text first = {""}, problem;
 	struct picture_info info;
 	int r = probe_samples(request, root_fd, builder, tries, &info, &first);
 
@@ -174,8 +174,12 @@ int dataset_probe_size(const struct dataset_request *request, int root_fd,
 	if (r < 0)
 		return error_set(
 			error, r, "%s: %s", dataset_full_name(request, "", 0).text, first.text);
-	/* A few bad samples at the front are for the stream to report; only bad ones are no data set. */
-	return error_set(error, DATASET_UNUSABLE,
+	/* A few bad samples at the front are for the stream to report; with only bad ones there is
+	 * nothing to train on, but they can be looked at one by one. */
+	error_set(&problem, 0,
 		"%s: %.100s (and no other of the first %" PRIu64 " images can be read)",
 		name_of(request, builder, 0).text, first.text, tries);
+	if (index_set_problem(builder, problem.text) < 0)
+		return error_set(error, -ENOMEM, "%s", strerror(ENOMEM));
+	return 0;
 }

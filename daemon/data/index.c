@@ -17,6 +17,7 @@ void index_builder_finish(struct index_builder *builder)
 	free(builder->sources);
 	free(builder->blob);
 	free(builder->root);
+	free(builder->problem);
 	*builder = (struct index_builder)INDEX_BUILDER_NULL;
 }
 
@@ -116,21 +117,32 @@ int index_add_member(struct index_builder *builder, const void *path, size_t len
 	return r;
 }
 
+static int set_text(char **text, const void *bytes, size_t length)
+{
+	char *copy = strndup(bytes, length);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*text);
+	*text = copy;
+	return 0;
+}
+
 int index_set_root(struct index_builder *builder, const void *path, size_t length)
 {
-	char *root = strndup(path, length);
+	return set_text(&builder->root, path, length);
+}
 
-	if (!root)
-		return -ENOMEM;
-	free(builder->root);
-	builder->root = root;
-	return 0;
+int index_set_problem(struct index_builder *builder, const char *text)
+{
+	return set_text(&builder->problem, text, strlen(text));
 }
 
 int index_builder_seal(const struct index_builder *builder)
 {
 	struct index_header header = builder->header;
 	const char *root = builder->root ? builder->root : "";
+	const char *problem = builder->problem ? builder->problem : "";
 	_cleanup_fd_ int fd = memfd_new("stoker-index");
 	int r;
 
@@ -139,7 +151,8 @@ int index_builder_seal(const struct index_builder *builder)
 	header.magic = INDEX_MAGIC;
 	header.root_offset = builder->header.blob_bytes;
 	header.root_length = (uint32_t)strlen(root);
-	header.blob_bytes += header.root_length;
+	header.problem_length = (uint32_t)strlen(problem);
+	header.blob_bytes += header.root_length + header.problem_length;
 
 	r = memfd_append(fd, &header, sizeof(header));
 	if (r == 0)
@@ -154,6 +167,8 @@ int index_builder_seal(const struct index_builder *builder)
 		r = memfd_append(fd, builder->blob, builder->header.blob_bytes);
 	if (r == 0)
 		r = memfd_append(fd, root, header.root_length);
+	if (r == 0)
+		r = memfd_append(fd, problem, header.problem_length);
 	if (r == 0)
 		r = memfd_seal(fd);
 	return r < 0 ? r : steal_fd(&fd);

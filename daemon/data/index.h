@@ -58,13 +58,16 @@ struct index_header {
 	uint32_t data_in_memfd;  /* IDX: 1 = pixels are in a second sealed memfd (was compressed) */
 	uint64_t data_bytes;     /* IDX: size of that file or memfd, its header included */
 	uint64_t data_mtime_ns;  /* IDX: when that file was last modified; 0 for a memfd */
-	uint32_t width, height;  /* of the first sample: the size that a stream promises */
+	uint32_t width, height;  /* of the first sample: the size that a stream promises; or 0, 0:
+				  * none of the first ones can be read, `problem` says why */
 	uint32_t channels;       /* 1 (L) or 3 (RGB): what samples are before transforms */
 	uint32_t hidden_skipped; /* hidden entries that were left out */
 	uint32_t sources;        /* archives; 0 but for INDEX_TAR */
 	uint32_t pixels;         /* IDX: enum index_pixels; 0 in all others */
 	uint32_t empty_classes;  /* classes without samples */
 	uint32_t orientation;    /* of the first sample, by its EXIF data: 1 .. 8; or 0, unknown */
+	uint32_t
+		problem_length; /* behind the root in the blob: a sentence, of a size of 0, 0 only */
 	uint64_t blob_bytes;
 };
 
@@ -124,7 +127,8 @@ struct index_builder {
 	size_t sources_capacity;
 	uint8_t *blob;
 	size_t blob_capacity;
-	char *root; /* appended to the blob when sealed */
+	char *root;    /* appended to the blob when sealed */
+	char *problem; /* NULL, or appended behind the root: why the size is 0, 0 */
 };
 
 #define INDEX_BUILDER_NULL                                                                         \
@@ -146,6 +150,7 @@ int index_add_source(struct index_builder *builder, const void *name, size_t len
 int index_add_member(struct index_builder *builder, const void *path, size_t length, int32_t label,
 	uint64_t offset, uint32_t bytes);
 int index_set_root(struct index_builder *builder, const void *path, size_t length);
+int index_set_problem(struct index_builder *builder, const char *text);
 
 /* Write everything into a new sealed memfd (F_SEAL_SHRINK|GROW|WRITE|SEAL): fd or negative errno. */
 int index_builder_seal(const struct index_builder *builder);
@@ -161,7 +166,7 @@ struct index {
 	const uint8_t *blob;
 	size_t bytes; /* of the mapping */
 	/* XXH3-64 of samples, labels, paths and class names: equal tables, equal order and labels.
-	 * The root has no part in it, so a data set may be moved between two runs; nor has where in
+	 * The root and the problem have no part in it, so a data set may be moved between two runs; nor has where in
 	 * its archive a sample lies. */
 	uint64_t fingerprint;
 };
@@ -182,8 +187,16 @@ static inline const uint8_t *index_path(const struct index *index, uint64_t i, u
 	return index->blob + index->samples[i].offset;
 }
 
-/* A name for people, escaped: "ROOT/PATH" of a file, "FILE#17" of an IDX sample,
- * "ROOT/SHARD.tar:MEMBER" of one in an archive. */
+enum { INDEX_NAME_MAX = 2 * INDEX_PATH_MAX + INDEX_SOURCE_NAME_MAX + 32 };
+
+/* The full name of sample `i`, bytes as they are: "ROOT/PATH" of a file, "FILE#17" of an IDX sample,
+ * "ROOT/SHARD.tar:MEMBER" of one in an archive. Returns its length; not terminated. */
+size_t index_name(const struct index *index, uint64_t i, uint8_t name[INDEX_NAME_MAX]);
+
+/* The same for people, escaped. */
 void index_describe(const struct index *index, uint64_t i, char *text, size_t size);
+
+/* Why the size of the samples is not known, for people, into `text`; "" when it is known. */
+void index_problem(const struct index *index, char *text, size_t size);
 
 const char *index_kind_name(uint32_t kind); /* "folder", "idx", "manifest", "tar" */

@@ -68,10 +68,13 @@ static int check_header(const struct index *index, struct error_text *error)
 		return bad(error, "number of samples out of range");
 	if (header->classes == 0 || header->classes > INT32_MAX)
 		return bad(error, "number of classes out of range");
-	if (header->width == 0 || header->height == 0)
+	if ((header->width == 0) != (header->height == 0) || (idx && header->width == 0))
 		return bad(error, "image size out of range");
 	if (header->orientation > EXIF_ORIENTATION_MAX)
 		return bad(error, "orientation out of range");
+	if ((header->width == 0) != (header->problem_length != 0) ||
+		header->problem_length >= ERROR_TEXT_MAX)
+		return bad(error, "a size without need to explain it, or none unexplained");
 	if (header->channels != 1 && header->channels != 3)
 		return bad(error, "number of channels out of range");
 	if ((header->pixels & ~(uint32_t)(INDEX_PIXELS_16BIT | INDEX_PIXELS_PLANAR)) != 0 ||
@@ -83,7 +86,9 @@ static int check_header(const struct index *index, struct error_text *error)
 	if (header->data_in_memfd > idx || (header->data_bytes != 0 && !idx))
 		return bad(error, "data where none belongs");
 	if (header->root_length == 0 || header->root_length > INDEX_PATH_MAX ||
-		!checked_range(header->root_offset, header->root_length, header->blob_bytes) ||
+		!checked_range(header->root_offset,
+			(uint64_t)header->root_length + header->problem_length,
+			header->blob_bytes) ||
 		index->blob[header->root_offset] != '/')
 		return bad(error, "root is not an absolute path");
 	/* Paths and names are all that the blob holds, so one look finds a NUL in any of them. */
@@ -192,7 +197,7 @@ static int check_samples(const struct index *index, struct error_text *error)
 static uint64_t fingerprint_of(const struct index *index)
 {
 	const struct index_header *header = index->header;
-	uint64_t root_end = header->root_offset + header->root_length;
+	uint64_t root_end = header->root_offset + header->root_length + header->problem_length;
 	const uint64_t counts[] = {header->kind, header->samples, header->classes};
 	XXH64_hash_t hash = XXH3_64bits(counts, sizeof(counts));
 
@@ -259,19 +264,17 @@ static size_t append(uint8_t *name, size_t used, const void *bytes, size_t lengt
 	return used + length;
 }
 
-void index_describe(const struct index *index, uint64_t i, char *text, size_t size)
+size_t index_name(const struct index *index, uint64_t i, uint8_t name[INDEX_NAME_MAX])
 {
 	const struct index_header *header = index->header;
 	const uint8_t *root = index->blob + header->root_offset;
-	uint8_t name[2 * INDEX_PATH_MAX + INDEX_SOURCE_NAME_MAX + 2];
 	size_t used = append(name, 0, root, header->root_length);
 	const uint8_t *path;
 	uint32_t length;
 
-	if (header->kind == INDEX_IDX) {
-		snprintf(text, size, "%s#%" PRIu64, escape_bytes(name, used).text, i);
-		return;
-	}
+	if (header->kind == INDEX_IDX)
+		return used +
+		       (size_t)snprintf((char *)name + used, INDEX_NAME_MAX - used, "#%" PRIu64, i);
 	path = index_path(index, i, &length);
 	if (header->kind == INDEX_MANIFEST && path[0] == '/')
 		used = 0;
@@ -283,8 +286,24 @@ void index_describe(const struct index *index, uint64_t i, char *text, size_t si
 		used = append(name, used, index->blob + source->offset, source->length);
 		name[used++] = ':';
 	}
-	used = append(name, used, path, length);
-	snprintf(text, size, "%s", escape_bytes(name, used).text);
+	return append(name, used, path, length);
+}
+
+void index_describe(const struct index *index, uint64_t i, char *text, size_t size)
+{
+	uint8_t name[INDEX_NAME_MAX];
+
+	snprintf(text, size, "%s", escape_bytes(name, index_name(index, i, name)).text);
+}
+
+void index_problem(const struct index *index, char *text, size_t size)
+{
+	const struct index_header *header = index->header;
+
+	snprintf(text, size, "%.*s", (int)header->problem_length,
+		(const char *)index->blob + header->root_offset + header->root_length);
+	/* It comes from a process that has seen hostile bytes. */
+	escape_sanitize(text);
 }
 
 const char *index_kind_name(uint32_t kind)

@@ -4,6 +4,7 @@
 #include "daemon/image/decode.h"
 #include "daemon/image/transform_plan.h"
 #include "daemon/util/checked.h"
+#include "proto/batch_layout.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -59,6 +60,22 @@ static int settle(const struct transform_plan *plan, const struct random_key *ke
 				drawn.parameters[k];
 	}
 	return r;
+}
+
+void transform_plan_digests(
+	struct transform_plan *plan, uint32_t channels, enum pixel_layout layout)
+{
+	*plan = (struct transform_plan){
+		.rows = ROW_DIGESTS,
+		.width = sizeof(struct batch_digest),
+		.height = 1,
+		.decode_channels = channels,
+		.image_channels = channels,
+		.channels = 1,
+		.dtype = PIXEL_U8,
+		.layout = layout,
+		.row_bytes = sizeof(struct batch_digest),
+	};
 }
 
 /* Only a plan without operations, or with ones that leave the size to the samples, needs equal sizes. */
@@ -188,10 +205,14 @@ bool transform_plan_valid(const struct transform_plan *plan)
 {
 	uint64_t row_bytes;
 
-	return plan->width != 0 && plan->height != 0 && plan->decode_flags <= DECODE_FLAGS &&
-	       channels_valid(plan->decode_channels) && channels_valid(plan->channels) &&
-	       plan->steps <= TRANSFORM_STEPS_MAX && ops_valid(plan) &&
-	       plan->channels >= plan->image_channels && erases_valid(plan) && dtype_valid(plan) &&
-	       (plan->layout == PIXEL_NCHW || plan->layout == PIXEL_NHWC) &&
+	if (plan->decode_flags > DECODE_FLAGS)
+		return false;
+	if (plan->rows == ROW_DIGESTS)
+		return channels_valid(plan->decode_channels) && plan->op_count == 0 &&
+		       plan->row_bytes == sizeof(struct batch_digest);
+	return plan->width != 0 && plan->height != 0 && channels_valid(plan->decode_channels) &&
+	       channels_valid(plan->channels) && plan->steps <= TRANSFORM_STEPS_MAX &&
+	       ops_valid(plan) && plan->channels >= plan->image_channels && erases_valid(plan) &&
+	       dtype_valid(plan) && (plan->layout == PIXEL_NCHW || plan->layout == PIXEL_NHWC) &&
 	       transform_row_bytes(plan, &row_bytes) && row_bytes == plan->row_bytes;
 }

@@ -61,7 +61,7 @@ struct transform_source {
 /* What is in a row. */
 enum row_content {
 	ROW_PIXELS = 0,
-	ROW_DIGESTS = 1,
+	ROW_DIGESTS = 1, /* struct batch_digest of the decoded picture */
 	ROW_PARAMETERS =
 		2, /* what was drawn: of each step DRAWN_PARAMETERS doubles (draw.h), all NAN
 			     * where the step draws nothing */
@@ -148,6 +148,9 @@ int transform_compile_parameters(struct transform_plan *plan, const struct trans
 
 /* Channels, height and width of a row, as `rows` and `dtype` have it. */
 void transform_row_shape(const struct transform_plan *plan, uint32_t shape[3]);
+/* The plan of rows of digests of pictures with `channels`. */
+void transform_plan_digests(
+	struct transform_plan *plan, uint32_t channels, enum pixel_layout layout);
 
 enum {
 	TRANSFORM_BAD =

@@ -22,6 +22,7 @@ void dataset_unref(struct dataset *dataset)
 		return;
 	indexer_abandon(dataset->indexer);
 	index_unmap(&dataset->index);
+	free(dataset->class_samples);
 	bad_samples_finish(&dataset->bad);
 	close_fd(dataset->index_fd);
 	close_fd(dataset->data_fd);
@@ -149,6 +150,10 @@ static void on_indexed(int index_fd, int data_fd, void *data)
 	if (dataset->index.header->empty_classes > 0)
 		log_notice("data set %s: %u of %u classes have no samples", dataset->name,
 			dataset->index.header->empty_classes, dataset->index.header->classes);
+	if (dataset_unsized(dataset)) {
+		index_problem(&dataset->index, error.text, sizeof(error.text));
+		log_error("data set %s: %s", dataset->name, error.text);
+	}
 	if (dataset->has_failed && dataset->catalog != NULL)
 		dataset->catalog->recovered(dataset->catalog->data);
 	dataset->has_failed = false;
@@ -254,6 +259,46 @@ static struct dataset *dataset_create(struct catalog *catalog, const struct cata
 		return NULL;
 	}
 	return dataset;
+}
+
+struct dataset *catalog_renew(struct dataset *dataset)
+{
+	struct catalog *catalog = dataset->catalog;
+	struct catalog_entry entry = {
+		.name = dataset->name,
+		.path = dataset->path,
+		.also_read = dataset->also_read,
+		.also_read_count = dataset->also_read_count,
+	};
+	struct dataset *renewed;
+	size_t i = 0;
+
+	if (catalog == NULL || !dataset_options_parse(dataset->options, &entry.options))
+		return dataset;
+	if (entry.options.classes != NULL)
+		entry.also_read_count--; /* copy_roots has appended it */
+	renewed = dataset_create(catalog, &entry);
+	if (renewed == NULL)
+		return dataset;
+	while (catalog->datasets[i] != dataset)
+		i++;
+	catalog->datasets[i] = renewed;
+	dataset->catalog = NULL;
+	dataset_unref(dataset);
+	start_indexing(renewed);
+	return renewed;
+}
+
+const uint64_t *dataset_class_samples(struct dataset *dataset)
+{
+	const struct index *index = &dataset->index;
+
+	if (dataset->class_samples != NULL)
+		return dataset->class_samples;
+	dataset->class_samples = calloc(index->header->classes, sizeof(*dataset->class_samples));
+	for (uint64_t i = 0; dataset->class_samples != NULL && i < index->header->samples; i++)
+		dataset->class_samples[index->samples[i].label]++;
+	return dataset->class_samples;
 }
 
 static void let_go(struct dataset **datasets, size_t count)

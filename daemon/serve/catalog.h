@@ -39,8 +39,9 @@ struct dataset {
 	struct error_text error;
 	int index_fd, data_fd; /* READY; data_fd may be -1 */
 	struct index index;
-	struct bad_samples bad; /* found since it was indexed */
-	bool grey16_told;       /* the log has said what becomes of grey of 16 bits */
+	uint64_t *class_samples; /* how many samples each class has; NULL until asked for */
+	struct bad_samples bad;  /* found since it was indexed */
+	bool grey16_told;        /* the log has said what becomes of grey of 16 bits */
 	struct dataset_waiter *waiters;
 	unsigned round;
 };
@@ -85,6 +86,19 @@ void catalog_finish(struct catalog *catalog);
 
 /* Borrowed, or NULL. */
 struct dataset *catalog_find(const struct catalog *catalog, const void *name, size_t length);
+
+/* None of its first samples could be read when it was indexed, so nothing is known about their size. */
+static inline bool dataset_unsized(const struct dataset *dataset)
+{
+	return dataset->state == DATASET_STATE_READY && dataset->index.header->width == 0;
+}
+
+/* Index a data set anew, as one that takes its place: its files may have been mended since. Returns the
+ * new one, borrowed; or the same, without memory or when the catalog has let go of it. */
+struct dataset *catalog_renew(struct dataset *dataset);
+
+/* Samples of each class, counted when first asked for (READY); NULL without memory. */
+const uint64_t *dataset_class_samples(struct dataset *dataset);
 
 struct dataset *dataset_ref(struct dataset *dataset);
 void dataset_unref(struct dataset *dataset); /* NULL is fine */

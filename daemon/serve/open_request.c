@@ -44,7 +44,17 @@ static int parse_rows(
 			open->dtype != STOKER__V1__DTYPE__DTYPE_F64)
 			return refuse(error, "rows of PARAMETERS have dtype F64");
 		return 0;
-	default: return refuse(error, "rows must be PIXELS or PARAMETERS");
+	case STOKER__V1__ROWS__ROWS_DIGESTS:
+		request->rows = ROW_DIGESTS;
+		request->dtype = PIXEL_U8;
+		if (open->n_transforms > 0)
+			return refuse(error, "rows of DIGESTS are of pictures as they are decoded "
+					     "and take no transforms: leave them out");
+		if (open->dtype != STOKER__V1__DTYPE__DTYPE_UNSPECIFIED &&
+			open->dtype != STOKER__V1__DTYPE__DTYPE_U8)
+			return refuse(error, "rows of DIGESTS have dtype U8");
+		return 0;
+	default: return refuse(error, "rows must be PIXELS, DIGESTS or PARAMETERS");
 	}
 }
 

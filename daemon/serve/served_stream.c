@@ -50,7 +50,10 @@ static int make_arena(struct served_stream *served, const struct open_request *r
 	if (!checked_mul(row_bytes, batch_size, &batch_bytes))
 		batch_bytes = UINT64_MAX;
 	/* Labels, sample numbers and status take at most 21 bytes a row, the rest of the message 256. */
-	if (request->is_inline && batch_bytes > FRAME_INLINE_MAX - 256 - 21 * (uint64_t)batch_size)
+	if (request->is_inline &&
+		batch_bytes > FRAME_INLINE_MAX - 256 -
+				      PROTOCOL_BAD_ROWS_MAX * PROTOCOL_BAD_ROW_BYTES -
+				      21 * (uint64_t)batch_size)
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_LIMIT,
 			"a batch of %" PRIu64
 			" bytes is too large for inline payload (%d bytes): use "
@@ -144,20 +147,40 @@ static struct transform_source source_of(const struct index_header *header, uint
 	};
 }
 
+/* What workers are to make of each sample: 0 or an error code. */
+static int make_plan(const struct served_stream *served, const struct open_request *request,
+	struct transform_plan *plan, struct error_text *error)
+{
+	const struct index_header *header = served->dataset->index.header;
+	struct transform_source source = source_of(header, request->decode_flags);
+	char problem[ERROR_TEXT_MAX];
+
+	if (request->rows == ROW_DIGESTS) {
+		transform_plan_digests(plan, header->channels, request->layout);
+		return 0;
+	}
+	if (dataset_unsized(served->dataset)) {
+		index_problem(&served->dataset->index, problem, sizeof(problem));
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_DATASET, "data set %s: %s",
+			served->dataset->name, problem);
+	}
+	if (compile_plan(plan, &source, request, error) != 0)
+		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
+	return 0;
+}
+
 /* Fill in everything but the population of the memory: 0 or an error code. */
 static int build(struct served_stream *served, const struct open_request *request,
 	const struct stream_params *params, struct error_text *error)
 {
-	const struct index_header *header = served->dataset->index.header;
-	struct transform_source source = source_of(header, request->decode_flags);
 	struct arena arena = ARENA_NULL;
 	struct transform_plan plan;
 	int r = check_order(params, error);
 
+	if (r == 0)
+		r = make_plan(served, request, &plan, error);
 	if (r != 0)
 		return r;
-	if (compile_plan(&plan, &source, request, error) != 0)
-		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
 	plan.decode_flags = request->decode_flags;
 	r = make_arena(served, request, plan.row_bytes, &arena, error);
 	if (r != 0)
@@ -257,7 +280,9 @@ void served_stream_destroy(struct served_stream *stream)
 		leftover->service = stream->service;
 		leftover->charged = stream->charged;
 		leftover->arena = stream->stream.arena;
-		stream->stream.arena = (struct arena)ARENA_NULL;
+		/* The geometry stays: the stream knows its slots by it. */
+		stream->stream.arena.fd = -1;
+		stream->stream.arena.base = NULL;
 		if (leftover->arena.fd < 0 || uv_queue_work(stream->service->loop, &leftover->work,
 						      unmap_leftover, on_unmapped) < 0) {
 			unmap_leftover(&leftover->work);

@@ -94,6 +94,7 @@ static void bad(const struct pool_job *job, uint32_t row, const struct result *r
 	struct served_stream *stream = (struct served_stream *)job->stream;
 
 	(void)data;
+	stream_row_bad(&stream->stream, job, row, (enum bad_reason)result->bad, &result->reason);
 	served_stream_note_bad(
 		stream, job->render.samples[row], (enum bad_reason)result->bad, &result->reason);
 }

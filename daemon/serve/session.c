@@ -38,6 +38,7 @@ void session_close(struct session *session)
 	session->closing = true;
 	log_debug("client %d (%s) is gone", (int)session->pid, session->name);
 	session_cancel_openings(session);
+	session_cancel_listings(session);
 	for (unsigned i = 0; i < PROTOCOL_STREAMS_MAX; i++) {
 		if (session->streams[i] != NULL)
 			service_drop_stream(session->streams[i]);
@@ -227,6 +228,12 @@ static void handle_message(struct session *session, const Stoker__V1__ClientMess
 		break;
 	case STOKER__V1__CLIENT_MESSAGE__MESSAGE_STATUS:
 		session_handle_status(session, message->status);
+		break;
+	case STOKER__V1__CLIENT_MESSAGE__MESSAGE_LIST_CLASSES:
+		session_handle_list_classes(session, message->list_classes);
+		break;
+	case STOKER__V1__CLIENT_MESSAGE__MESSAGE_LIST_SAMPLES:
+		session_handle_list_samples(session, message->list_samples);
 		break;
 	default:
 		session_violation(session, STOKER__V1__ERROR_CODE__ERROR_PROTOCOL,

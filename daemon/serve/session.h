@@ -27,6 +27,7 @@ enum {
 };
 
 struct opening;
+struct listing;
 
 struct session {
 	uv_poll_t poll;
@@ -44,6 +45,8 @@ struct session {
 	struct served_stream *streams[PROTOCOL_STREAMS_MAX];
 	struct opening *openings; /* linked list of Opens that wait */
 	uint32_t stream_count;    /* streams and openings */
+	struct listing *listings; /* linked list of lists whose data set is being indexed */
+	uint32_t listing_count;
 	uint32_t last_stream_id;
 };
 
@@ -78,6 +81,22 @@ void session_refuse(struct session *session, Stoker__V1__ErrorCode code, uint32_
 /* The client broke the protocol: tell it and close. */
 __attribute__((format(printf, 3, 4))) void session_violation(
 	struct session *session, Stoker__V1__ErrorCode code, const char *format, ...);
+
+/* session_dataset.c */
+
+/* The data set of this name, borrowed; or NULL after refusing the request. */
+struct dataset *session_find_dataset(
+	struct session *session, const ProtobufCBinaryData *name, uint32_t request);
+
+/* Why a data set that has FAILED cannot be used, for ERROR_DATASET. */
+struct error_text session_dataset_failure(const struct dataset *dataset);
+
+void session_send_indexing(struct session *session, uint32_t request, uint64_t samples);
+
+/* session_list.c */
+void session_handle_list_classes(struct session *session, const Stoker__V1__ListClasses *list);
+void session_handle_list_samples(struct session *session, const Stoker__V1__ListSamples *list);
+void session_cancel_listings(struct session *session);
 
 /* session_open.c */
 void session_handle_open(struct session *session, const Stoker__V1__Open *open);

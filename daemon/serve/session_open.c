@@ -214,62 +214,32 @@ static void proceed(struct opening *opening)
 	}
 }
 
-static void send_indexing(struct opening *opening, uint64_t samples)
-{
-	Stoker__V1__Indexing indexing = STOKER__V1__INDEXING__INIT;
-
-	indexing.request = opening->request.request;
-	indexing.samples = samples;
-	session_send(opening->session, &SERVER_MESSAGE(INDEXING, indexing, &indexing), -1);
-}
-
 static void on_progress(struct dataset_waiter *waiter, uint64_t samples)
 {
 	struct opening *opening = (struct opening *)waiter;
 
-	send_indexing(opening, samples);
+	session_send_indexing(opening->session, opening->request.request, samples);
 }
 
 static void on_dataset(struct dataset_waiter *waiter)
 {
 	struct opening *opening = (struct opening *)waiter;
-	char text[ERROR_TEXT_MAX + 96];
+	struct error_text text;
 
 	if (opening->dataset->state == DATASET_STATE_READY) {
 		proceed(opening);
 		return;
 	}
-	snprintf(text, sizeof(text), "data set %s: %s", opening->dataset->name,
-		opening->dataset->error.text);
-	fail(opening, STOKER__V1__ERROR_CODE__ERROR_DATASET, text);
+	text = session_dataset_failure(opening->dataset);
+	fail(opening, STOKER__V1__ERROR_CODE__ERROR_DATASET, text.text);
 }
 
 /* ---- the request comes in ---- */
 
-static void refuse_unknown(struct session *session, const Stoker__V1__Open *open)
-{
-	const struct catalog *catalog = &session->service->catalog;
-	char text[ERROR_TEXT_MAX];
-	int used = snprintf(text, sizeof(text), "no data set is called \"%s\"; ",
-		escape_bytes(open->dataset.data, open->dataset.len).text);
-
-	if (catalog->count == 0)
-		snprintf(text + used, sizeof(text) - (size_t)used,
-			"this daemon serves none: start it with --dataset NAME=PATH");
-	else
-		used += snprintf(text + used, sizeof(text) - (size_t)used, "there is");
-	for (size_t i = 0; i < catalog->count && used < (int)sizeof(text) - 80; i++)
-		used += snprintf(text + used, sizeof(text) - (size_t)used, "%s %s",
-			i > 0 ? "," : "", catalog->datasets[i]->name);
-	session_refuse(
-		session, STOKER__V1__ERROR_CODE__ERROR_UNKNOWN_DATASET, open->request, 0, text);
-}
-
 void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 {
-	struct dataset *dataset =
-		catalog_find(&session->service->catalog, open->dataset.data, open->dataset.len);
 	struct error_text error = {""};
+	struct dataset *dataset;
 	struct opening *opening;
 	int r;
 
@@ -281,10 +251,9 @@ void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 			session, STOKER__V1__ERROR_CODE__ERROR_LIMIT, open->request, 0, error.text);
 		return;
 	}
-	if (dataset == NULL) {
-		refuse_unknown(session, open);
+	dataset = session_find_dataset(session, &open->dataset, open->request);
+	if (dataset == NULL)
 		return;
-	}
 	opening = calloc(1, sizeof(*opening));
 	r = opening == NULL
 		    ? error_set(&error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory")
@@ -298,6 +267,8 @@ void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 	opening->next = session->openings;
 	session->openings = opening;
 	session->stream_count++;
+	if (dataset_unsized(dataset) && opening->request.rows != ROW_DIGESTS)
+		dataset = catalog_renew(dataset);
 	opening->dataset = dataset_ref(dataset);
 	opening->waiter.progress = on_progress;
 	opening->waiter.done = on_dataset;
@@ -305,7 +276,7 @@ void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 		proceed(opening);
 		return;
 	}
-	send_indexing(opening, dataset->found);
+	session_send_indexing(session, open->request, dataset->found);
 	if (!session->closing)
 		dataset_wait(dataset, &opening->waiter);
 }

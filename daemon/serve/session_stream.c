@@ -158,8 +158,36 @@ static void send_inline(
 	session_flush(session);
 }
 
-static void send_batch(struct session *session, const struct served_stream *stream, uint32_t slot)
+/* What goes into Batch.bad_row, of rows that are bad also by their status. */
+struct bad_row_list {
+	Stoker__V1__BadRow entries[PROTOCOL_BAD_ROWS_MAX], *pointers[PROTOCOL_BAD_ROWS_MAX];
+};
+
+static size_t list_bad_rows(
+	struct bad_row_list *list, const struct bad_rows *bad, const struct batch_row *rows)
 {
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < bad->count; i++) {
+		Stoker__V1__BadRow *entry = &list->entries[count];
+
+		if (row_status(&rows[bad->list[i].row]) == STOKER__V1__ROW_STATUS__ROW_OK)
+			continue;
+		stoker__v1__bad_row__init(entry);
+		entry->row = bad->list[i].row;
+		entry->sample = bad->list[i].sample;
+		entry->reason = (Stoker__V1__BadReason)bad->list[i].reason;
+		entry->text = bad->list[i].text;
+		list->pointers[count++] = entry;
+	}
+	return count;
+}
+
+static void send_batch(struct session *session, struct served_stream *stream, uint32_t slot)
+{
+	/* Taken out of the stream: sending may end the session, and the stream with it. */
+	struct bad_rows bad_rows = stream->stream.bad_rows[slot];
+	struct bad_row_list list;
 	const struct slot *state = &stream->stream.slots[slot];
 	struct cursor after = stream_cursor_after(&stream->stream, slot);
 	Stoker__V1__Batch batch = STOKER__V1__BATCH__INIT;
@@ -174,10 +202,16 @@ static void send_batch(struct session *session, const struct served_stream *stre
 	batch.generation = state->generation;
 	batch.cursor = &cursor;
 	batch.bad = count_bad(&stream->stream, slot);
+	if (batch.bad > 0)
+		batch.n_bad_row =
+			list_bad_rows(&list, &bad_rows, arena_rows(&stream->stream.arena, slot));
+	batch.bad_row = list.pointers;
+	stream->stream.bad_rows[slot] = (struct bad_rows){.list = NULL};
 	if (stream->is_inline)
 		send_inline(session, stream, &batch);
 	else
 		session_send(session, &SERVER_MESSAGE(BATCH, batch, &batch), -1);
+	bad_rows_clear(&bad_rows);
 }
 
 /* Send the stream's next event, if it has one and the socket has room: false when not. */

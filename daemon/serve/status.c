@@ -15,7 +15,8 @@ struct bad_lists {
 
 /* The answer's lists, with the memory behind them. */
 struct status_lists {
-	struct bad_lists **bad; /* one per data set, NULL where nothing is bad */
+	struct bad_lists **bad;      /* one per data set, NULL where nothing is bad */
+	struct error_text *problems; /* one per data set */
 	struct pool_worker_info *infos;
 	Stoker__V1__WorkerStatus *workers, **worker_list;
 	Stoker__V1__DatasetStatus *datasets, **dataset_list;
@@ -32,13 +33,14 @@ static bool allocate(struct status_lists *lists, const struct service *service)
 	lists->workers = calloc(workers, sizeof(*lists->workers));
 	lists->worker_list = calloc(workers, sizeof(*lists->worker_list));
 	lists->bad = calloc(datasets, sizeof(struct bad_lists *));
+	lists->problems = calloc(datasets, sizeof(*lists->problems));
 	lists->datasets = calloc(datasets, sizeof(*lists->datasets));
 	lists->dataset_list = calloc(datasets, sizeof(*lists->dataset_list));
 	lists->streams = calloc(streams, sizeof(*lists->streams));
 	lists->stream_list = calloc(streams, sizeof(*lists->stream_list));
 	return lists->infos != NULL && lists->workers != NULL && lists->worker_list != NULL &&
 	       lists->datasets != NULL && lists->dataset_list != NULL && lists->streams != NULL &&
-	       lists->stream_list != NULL && lists->bad != NULL;
+	       lists->stream_list != NULL && lists->bad != NULL && lists->problems != NULL;
 }
 
 static void release(struct status_lists *lists)
@@ -46,6 +48,7 @@ static void release(struct status_lists *lists)
 	for (size_t i = 0; lists->bad != NULL && i < lists->dataset_count; i++)
 		free(lists->bad[i]);
 	free(lists->bad);
+	free(lists->problems);
 	free(lists->infos);
 	free(lists->workers);
 	free(lists->worker_list);
@@ -70,7 +73,9 @@ static void list_workers(struct status_lists *lists, const struct service *servi
 	}
 }
 
-static void fill_dataset(Stoker__V1__DatasetStatus *status, struct dataset *dataset)
+/* `problem` has room for a sentence and stays until the answer is sent. */
+static void fill_dataset(
+	Stoker__V1__DatasetStatus *status, struct dataset *dataset, char problem[ERROR_TEXT_MAX])
 {
 	stoker__v1__dataset_status__init(status);
 	status->name.data = (uint8_t *)dataset->name;
@@ -87,6 +92,8 @@ static void fill_dataset(Stoker__V1__DatasetStatus *status, struct dataset *data
 		status->error = dataset->error.text;
 		break;
 	case DATASET_STATE_READY:
+		status->error = problem;
+		index_problem(&dataset->index, problem, ERROR_TEXT_MAX);
 		status->state = STOKER__V1__DATASET_STATE__DATASET_READY;
 		status->kind = (char *)index_kind_name(dataset->index.header->kind);
 		status->classes = dataset->index.header->classes;
@@ -147,7 +154,8 @@ static void list_datasets(struct status_lists *lists, const struct service *serv
 {
 	lists->dataset_count = service->catalog.count;
 	for (size_t i = 0; i < lists->dataset_count; i++) {
-		fill_dataset(&lists->datasets[i], service->catalog.datasets[i]);
+		fill_dataset(
+			&lists->datasets[i], service->catalog.datasets[i], lists->problems[i].text);
 		lists->dataset_list[i] = &lists->datasets[i];
 	}
 }

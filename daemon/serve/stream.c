@@ -51,8 +51,9 @@ int stream_init_consume_arena(
 	if (r < 0)
 		return r;
 	stream->slots = calloc(slots, sizeof(*stream->slots));
+	stream->bad_rows = calloc(slots, sizeof(*stream->bad_rows));
 	stream->queue = calloc(slots, sizeof(*stream->queue));
-	if (stream->slots == NULL || stream->queue == NULL) {
+	if (stream->slots == NULL || stream->bad_rows == NULL || stream->queue == NULL) {
 		stream_finish(stream);
 		return -ENOMEM;
 	}
@@ -67,12 +68,16 @@ int stream_init_consume_arena(
 void stream_finish(struct stream *stream)
 {
 	order_finish(&stream->order);
+	for (uint32_t i = 0; stream->bad_rows != NULL && i < stream->arena.geometry.slots; i++)
+		bad_rows_clear(&stream->bad_rows[i]);
 	arena_finish(&stream->arena);
 	free(stream->slots);
+	free(stream->bad_rows);
 	free(stream->queue);
 	free(stream->retries);
 	suspects_finish(&stream->suspects);
 	stream->slots = NULL;
+	stream->bad_rows = NULL;
 	stream->queue = NULL;
 	stream->retries = NULL;
 }
@@ -110,6 +115,7 @@ static bool begin_batch(struct stream *stream)
 	rows = left < params->batch_size ? (uint32_t)left : params->batch_size;
 	slot_begin(&stream->slots[slot], rows, stream->fill_epoch,
 		stream->fill_position / params->batch_size, stream->fill_position);
+	bad_rows_clear(&stream->bad_rows[slot]);
 	stream->free_slots--;
 	stream->fill_position += rows;
 	stream->queue[(stream->queue_head + stream->queue_count++) % stream->arena.geometry.slots] =
@@ -263,6 +269,16 @@ static void absolve(struct stream *stream, const struct pool_job *job, uint32_t 
 			suspects_absolve(
 				&stream->suspects, attempt_sample(stream, &job->render, row, n));
 	}
+}
+
+void stream_row_bad(struct stream *stream, const struct pool_job *job, uint32_t row,
+	enum bad_reason reason, const struct error_text *text)
+{
+	const struct job_render *render = &job->render;
+
+	if (!stream->slots[render->slot].unwanted)
+		bad_rows_note(&stream->bad_rows[render->slot], render->first_row + row,
+			render->samples[row], reason, text);
 }
 
 void stream_job_rendered(
@@ -432,6 +448,7 @@ static void discard_queue(struct stream *stream)
 		struct slot *slot = &stream->slots[stream->queue[stream->queue_head]];
 
 		slot_discard(slot);
+		bad_rows_clear(&stream->bad_rows[stream->queue[stream->queue_head]]);
 		stream->free_slots += slot->state == SLOT_FREE;
 		stream->queue_head = (stream->queue_head + 1) % stream->arena.geometry.slots;
 	}

@@ -4,6 +4,7 @@
 #include "daemon/batch/arena.h"
 #include "daemon/batch/slot.h"
 #include "daemon/data/order.h"
+#include "daemon/serve/bad_rows.h"
 #include "daemon/serve/cursor.h"
 #include "daemon/serve/suspects.h"
 #include "daemon/worker/pool_job.h"
@@ -53,6 +54,7 @@ struct stream {
 	struct order order;
 	struct arena arena;
 	struct slot *slots;
+	struct bad_rows *bad_rows; /* of each slot */
 	uint32_t free_slots;
 
 	uint64_t fill_epoch, fill_position; /* of the next batch to begin */
@@ -93,6 +95,10 @@ bool stream_has_work(const struct stream *stream);
 
 /* Take the next job, of at most `most_rows` rows; false when there is none. */
 bool stream_next_job(struct stream *stream, uint32_t most_rows, struct pool_job *job);
+
+/* Row `row` of the job is done but bad; before the job is rendered or lost. */
+void stream_row_bad(struct stream *stream, const struct pool_job *job, uint32_t row,
+	enum bad_reason reason, const struct error_text *text);
 
 void stream_job_rendered(
 	struct stream *stream, const struct pool_job *job, const struct result *result);

@@ -3,6 +3,7 @@
 
 #include "daemon/data/idx_pixels.h"
 #include "daemon/image/decode.h"
+#include "daemon/image/digest.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>
@@ -183,7 +184,7 @@ static int load_file(
 	};
 	_cleanup_fd_ int fd = open_sample(view, sample);
 	uint64_t offset = 0, length = 0;
-	size_t got;
+	size_t got = 0;
 	int r;
 
 	if (fd == -EISDIR)
@@ -193,6 +194,7 @@ static int load_file(
 	r = find_extent(view, sample, fd, &offset, &length, why);
 	if (r == 0)
 		r = read_file(renderer, &options, fd, offset, length, &got, why);
+	renderer->encoded_bytes = got;
 	if (r == 0)
 		r = image_decode(renderer->file, got,
 			(enum decode_colour)view->plan.decode_channels, &options, &renderer->image,
@@ -257,6 +259,7 @@ static int load_raw(
 		image_rgb_to_l(image->pixels, image->pixels, (size_t)image->width * image->height);
 		image->channels = 1;
 	}
+	renderer->encoded_bytes = entry->length;
 	return 0;
 }
 
@@ -267,8 +270,13 @@ static int fill_row(struct renderer *renderer, const struct view *view,
 	const struct transform_plan *plan = &view->plan;
 	struct image *image = &renderer->image;
 	uint32_t width = image->width, height = image->height;
-	int r = transform_apply(plan, key, image, &renderer->image_ops, why);
+	int r;
 
+	if (plan->rows == ROW_DIGESTS) {
+		image_digest(image, renderer->encoded_bytes, row);
+		return 0;
+	}
+	r = transform_apply(plan, key, image, &renderer->image_ops, why);
 	if (r == 0 && plan->rows == ROW_PARAMETERS)
 		return transform_parameters(plan, key, width, height, row, why);
 	if (r == 0)

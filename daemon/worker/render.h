@@ -15,7 +15,8 @@ struct renderer {
 	struct image_ops_buffers image_ops;
 	uint8_t *file;
 	size_t file_capacity;
-	uint32_t notes; /* enum render_note bits: of all rows since somebody cleared it */
+	uint64_t encoded_bytes; /* of the sample at hand */
+	uint32_t notes;         /* enum render_note bits: of all rows since somebody cleared it */
 };
 
 #define RENDERER_NULL                                                                              \

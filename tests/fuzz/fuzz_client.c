@@ -76,6 +76,9 @@ static void read_batch(const struct stoker_batch *batch)
 	assert(batch->rows >= 1 && batch->rows <= BATCH_SIZE);
 	for (uint32_t i = 0; i < batch->rows; i++)
 		sum += batch->labels[i] + batch->samples[i];
+	for (uint32_t i = 0; i < batch->bad_row_count; i++)
+		sum += batch->bad_rows[i].row + strlen(batch->bad_rows[i].reason) +
+		       strlen(batch->bad_rows[i].text);
 	for (uint32_t i = 0; i < batch->rows * ROW_BYTES; i++)
 		sum += ((const uint8_t *)batch->data)[i];
 	__asm__ volatile("" : : "r"(sum));
@@ -95,6 +98,26 @@ static int drain(struct stoker_stream *stream, struct stoker_batch **held)
 		*held = batch;
 	}
 	return r;
+}
+
+/* Ask for lists, whose answers are on their way or will not come. */
+static void list(struct stoker *stoker, int socket)
+{
+	struct stoker_classes *classes;
+	struct stoker_samples *samples;
+
+	shutdown(socket, SHUT_WR); /* nobody waits for more */
+	if (stoker_classes(stoker, "d", &classes) == 0) {
+		for (uint32_t i = 0; i < classes->count; i++)
+			assert(strlen(classes->list[i].name) <= classes->list[i].length);
+		stoker_classes_free(classes);
+	}
+	if (stoker_samples(stoker, "d", 0, 3, &samples) == 0) {
+		assert(samples->count <= 3);
+		for (size_t i = 0; i < samples->count; i++)
+			assert(strlen(samples->list[i].path) <= samples->list[i].length);
+		stoker_samples_free(samples);
+	}
 }
 
 static void play(struct stoker *stoker, struct stoker_stream *streams[2], int socket,
@@ -117,6 +140,8 @@ static void play(struct stoker *stoker, struct stoker_stream *streams[2], int so
 		if (length > 0)
 			send_frame(socket, data + at, length);
 		at += length;
+		if ((actions & 8) && at > size / 2)
+			continue; /* the rest is for list() */
 		for (int i = 0; i < 2; i++) {
 			if (streams[i])
 				drain(streams[i], &held[i]);
@@ -126,6 +151,8 @@ static void play(struct stoker *stoker, struct stoker_stream *streams[2], int so
 			streams[1] = NULL;
 		}
 	}
+	if (actions & 8)
+		list(stoker, socket);
 	if (actions & 4)
 		stoker_release(held[0]);
 }

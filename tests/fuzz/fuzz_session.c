@@ -76,6 +76,17 @@ static void check_message(struct player *player, const Stoker__V1__ServerMessage
 		player->over = message->error->closing;
 		break;
 	case STOKER__V1__SERVER_MESSAGE__MESSAGE_GOING_AWAY: player->over = true; break;
+	case STOKER__V1__SERVER_MESSAGE__MESSAGE_BATCH:
+		assert(message->batch->n_bad_row <= message->batch->bad);
+		for (size_t i = 0; i < message->batch->n_bad_row; i++)
+			assert(is_utf8(message->batch->bad_row[i]->text));
+		break;
+	case STOKER__V1__SERVER_MESSAGE__MESSAGE_CLASSES:
+		assert(message->classes->n_entry <= message->classes->total);
+		break;
+	case STOKER__V1__SERVER_MESSAGE__MESSAGE_SAMPLES:
+		assert(message->samples->n_entry <= message->samples->total);
+		break;
 	default: assert(player->greeted);
 	}
 }
@@ -97,9 +108,21 @@ static void render(struct player *player, const struct pool_job *job)
 	struct result result = {.kind = RESULT_RENDERED, .id = rows->id, .busy_ns = 100000};
 	struct pool *pool = &player->fixture.service.pool;
 
-	for (uint32_t i = 0; i < rows->rows && is_good(served, rows->samples[i]); i++) {
-		arena_rows(arena, rows->slot)[rows->first_row + i] =
-			(struct batch_row){.sample = rows->samples[i]};
+	for (uint32_t i = 0; i < rows->rows; i++) {
+		bool good = is_good(served, rows->samples[i]);
+
+		if (!good && served->stream.params.on_bad_sample == BAD_SAMPLE_ERROR)
+			break;
+		if (!good) {
+			struct result bad = {.kind = RESULT_BAD, .rows_done = i, .bad = BAD_SIZE};
+
+			error_set(&bad.reason, 0, "odd\xff");
+			pool->ops->bad(job, i, &bad, pool->data);
+		}
+		arena_rows(arena, rows->slot)[rows->first_row + i] = (struct batch_row){
+			.sample = rows->samples[i],
+			.status = good ? BATCH_ROW_OK : BATCH_ROW_MASKED,
+		};
 		memset(arena_pixels(arena, rows->slot, rows->first_row + i), (int)i,
 			arena->geometry.row_bytes);
 		result.rows_done++;

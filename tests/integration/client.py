@@ -234,6 +234,17 @@ class Client:
         self.send(status=pb.StatusRequest(request=request))
         return self.answer(request, 'status')
 
+    def list_classes(self, dataset, first=0):
+        request = self.next_request()
+        self.send(list_classes=pb.ListClasses(request=request, dataset=dataset, first=first))
+        return self.answer(request, 'classes')
+
+    def list_samples(self, dataset, first=0, count=0):
+        request = self.next_request()
+        self.send(list_samples=pb.ListSamples(request=request, dataset=dataset, first=first,
+                                              count=count))
+        return self.answer(request, 'samples')
+
 
 class Batch:
     """A batch as it lies in shared memory or came in the message; arrays are copies."""
@@ -266,6 +277,10 @@ class Batch:
         assert len(self.samples) == len(self.labels) == len(self.statuses) == self.rows
         assert message.bad == np.count_nonzero(self.statuses)
         assert message.bad == 0 or stream.on_bad_sample != pb.ON_BAD_SAMPLE_ERROR
+        # Why rows are bad, of the first of them.
+        explained = [row.row for row in message.bad_row]
+        assert explained == list(np.flatnonzero(self.statuses)[:256])
+        assert all(row.text and row.reason for row in message.bad_row)
 
 
 class Stream:

@@ -17,7 +17,7 @@ from reference import epoch_order, folder_pixels, nchw, to_float
 
 STOKER = BUILD / 'client/cli/stoker'
 FLOAT_SPEC = 'Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))'
-COMMANDS = ('status', 'datasets', 'dump', 'bench', 'convert')
+COMMANDS = ('status', 'datasets', 'dump', 'bench', 'convert', 'check')
 
 
 def run(*arguments, daemon=None, status=0):

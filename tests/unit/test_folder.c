@@ -199,9 +199,9 @@ static void test_no_readable_image(void **state)
 
 	tree_write(tree, "a/1.png", "GIF89a", 6);
 	tree_write(tree, "a/2.png", "", 0);
-	tree_refused(tree, "", "/a/1.png: not PNG or JPEG", "first 2", NULL);
+	tree_unreadable(tree, "", "/a/1.png: not PNG or JPEG", "first 2", NULL);
 	tree_png(tree, "b/huge.png", 2000, 2000); /* over max_pixels */
-	tree_refused(tree, "", "/a/1.png", "first 3", NULL);
+	tree_unreadable(tree, "", "/a/1.png", "first 3", NULL);
 	for (int i = 0; i < 100; i++) {
 		char name[32];
 
@@ -209,7 +209,7 @@ static void test_no_readable_image(void **state)
 		tree_write(tree, name, "", 0);
 	}
 	tree_png(tree, "c/good.png", 3, 2); /* too late to be looked at */
-	tree_refused(tree, "", "/a/1.png", "first 100", NULL);
+	tree_unreadable(tree, "", "/a/1.png", "first 100", NULL);
 }
 
 /* ---- refused ---- */

@@ -160,7 +160,7 @@ static void test_places(void **state)
 	assert_string_equal(name, expected);
 	index_unmap(&index);
 	write_text(tree, "m.csv", "/nothing.png,0\n");
-	tree_refused(tree, "m.csv", "/nothing.png: No such file", NULL);
+	tree_unreadable(tree, "m.csv", "/nothing.png: No such file", NULL);
 }
 
 static void test_broken(void **state)

@@ -111,6 +111,32 @@ static void everything_is_taken_over(void **state)
 	assert_int_equal(request.start.position, 640);
 }
 
+static void digests(void **state)
+{
+	Stoker__V1__Transform transform = STOKER__V1__TRANSFORM__INIT, *transforms = &transform;
+	Stoker__V1__Grayscale grayscale = STOKER__V1__GRAYSCALE__INIT;
+	Stoker__V1__Open open = plain();
+
+	(void)state;
+	assert_int_equal(parse(&open, true).rows, ROW_PIXELS);
+	open.rows = STOKER__V1__ROWS__ROWS_DIGESTS;
+	assert_int_equal(parse(&open, true).rows, ROW_DIGESTS);
+	assert_int_equal(parse(&open, true).dtype, PIXEL_U8);
+	open.dtype = STOKER__V1__DTYPE__DTYPE_U8;
+	assert_int_equal(parse(&open, true).dtype, PIXEL_U8);
+	open.dtype = STOKER__V1__DTYPE__DTYPE_F32;
+	check_refused(&open, true, "dtype U8");
+	open.dtype = STOKER__V1__DTYPE__DTYPE_U8;
+	transform.transform_case = STOKER__V1__TRANSFORM__TRANSFORM_GRAYSCALE;
+	transform.grayscale = &grayscale;
+	open.transforms = &transforms;
+	open.n_transforms = 1;
+	check_refused(&open, true, "take no transforms");
+	open.n_transforms = 0;
+	open.rows = (Stoker__V1__Rows)-1;
+	check_refused(&open, true, "rows must be");
+}
+
 static void limits(void **state)
 {
 	Stoker__V1__Open open = plain();
@@ -318,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(everything_is_taken_over),
+		cmocka_unit_test(digests),
 		cmocka_unit_test(limits),
 		cmocka_unit_test(epochs_fit_into_64_bits),
 		cmocka_unit_test(unknown_values),

@@ -163,6 +163,29 @@ static inline void tree_refused(const struct tree *tree, const char *name, ...)
 	va_end(words);
 }
 
+/* "ROOT/NAME" is a data set of samples that cannot be read, and says so with each of the words. */
+static inline void tree_unreadable(const struct tree *tree, const char *name, ...)
+{
+	char problem[ERROR_TEXT_MAX];
+	struct error_text error;
+	struct index index;
+	const char *word;
+	va_list words;
+
+	assert_int_equal(tree_open(tree, name, &index, NULL, &error), 0);
+	assert_int_equal(index.header->width, 0);
+	assert_int_equal(index.header->height, 0);
+	index_problem(&index, problem, sizeof(problem));
+	assert_null(strchr(problem, '\n'));
+	va_start(words, name);
+	while ((word = va_arg(words, const char *))) {
+		if (!strstr(problem, word))
+			fail_msg("'%s' has no '%s'", problem, word);
+	}
+	va_end(words);
+	index_unmap(&index);
+}
+
 static inline int tree_open_fds(void)
 {
 	DIR *stream = opendir("/proc/self/fd");
