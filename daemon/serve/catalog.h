@@ -24,6 +24,7 @@ enum dataset_state {
 };
 
 struct dataset_waiter;
+struct shared_part;
 
 struct dataset {
 	unsigned references;
@@ -39,7 +40,8 @@ struct dataset {
 	struct error_text error;
 	int index_fd, data_fd; /* READY; data_fd may be -1 */
 	struct index index;
-	struct bad_samples bad; /* found since it was indexed */
+	struct bad_samples bad;    /* found since it was indexed */
+	struct shared_part *parts; /* that streams have open; each of them holds a reference */
 	struct dataset_waiter *waiters;
 	unsigned round;
 };

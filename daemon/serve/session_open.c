@@ -167,9 +167,8 @@ static void become_stream(struct opening *opening)
 static void populate(uv_work_t *work)
 {
 	struct opening *opening = work->data;
-	const struct arena *arena = &opening->stream->stream.arena;
 
-	opening->populated = arena_populate(arena->fd, arena->geometry.bytes, &opening->cancelled);
+	opening->populated = served_stream_populate(opening->stream, &opening->cancelled);
 }
 
 static void on_populated(uv_work_t *work, int status)
@@ -191,7 +190,7 @@ static void on_populated(uv_work_t *work, int status)
 		fail(opening, STOKER__V1__ERROR_CODE__ERROR_MEMORY, text);
 		return;
 	}
-	arena_write_header(&opening->stream->stream.arena);
+	served_stream_ready(opening->stream);
 	become_stream(opening);
 }
 
@@ -246,12 +245,13 @@ static void on_dataset(struct dataset_waiter *waiter)
 
 /* ---- the request comes in ---- */
 
-static void refuse_unknown(struct session *session, const Stoker__V1__Open *open)
+static void refuse_unknown(
+	struct session *session, const Stoker__V1__Open *open, size_t name_length)
 {
 	const struct catalog *catalog = &session->service->catalog;
 	char text[ERROR_TEXT_MAX];
 	int used = snprintf(text, sizeof(text), "no data set is called \"%s\"; ",
-		escape_bytes(open->dataset.data, open->dataset.len).text);
+		escape_bytes(open->dataset.data, name_length).text);
 
 	if (catalog->count == 0)
 		snprintf(text + used, sizeof(text) - (size_t)used,
@@ -265,13 +265,30 @@ static void refuse_unknown(struct session *session, const Stoker__V1__Open *open
 		session, STOKER__V1__ERROR_CODE__ERROR_UNKNOWN_DATASET, open->request, 0, text);
 }
 
+/* Refuse an Open for what it says, or give its data set. */
+static struct dataset *find_dataset(
+	struct session *session, const Stoker__V1__Open *open, struct open_request *request)
+{
+	struct error_text error = {""};
+	struct dataset *dataset;
+	int r = open_request_parse(request, open, session->takes_fds, &error);
+
+	if (r != 0) {
+		session_refuse(session, (Stoker__V1__ErrorCode)r, open->request, 0, error.text);
+		return NULL;
+	}
+	dataset = catalog_find(
+		&session->service->catalog, open->dataset.data, request->part.dataset_length);
+	if (dataset == NULL)
+		refuse_unknown(session, open, request->part.dataset_length);
+	return dataset;
+}
+
 void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 {
-	struct dataset *dataset =
-		catalog_find(&session->service->catalog, open->dataset.data, open->dataset.len);
 	struct error_text error = {""};
 	struct opening *opening;
-	int r;
+	struct dataset *dataset;
 
 	if (session->stream_count >= PROTOCOL_STREAMS_MAX) {
 		error_set(&error, 0,
@@ -281,17 +298,15 @@ void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 			session, STOKER__V1__ERROR_CODE__ERROR_LIMIT, open->request, 0, error.text);
 		return;
 	}
-	if (dataset == NULL) {
-		refuse_unknown(session, open);
+	opening = calloc(1, sizeof(*opening));
+	if (opening == NULL) {
+		session_refuse(session, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, open->request, 0,
+			"out of memory");
 		return;
 	}
-	opening = calloc(1, sizeof(*opening));
-	r = opening == NULL
-		    ? error_set(&error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory")
-		    : open_request_parse(&opening->request, open, session->takes_fds, &error);
-	if (r != 0) {
+	dataset = find_dataset(session, open, &opening->request);
+	if (dataset == NULL) {
 		free(opening);
-		session_refuse(session, (Stoker__V1__ErrorCode)r, open->request, 0, error.text);
 		return;
 	}
 	opening->session = session;

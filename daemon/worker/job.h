@@ -11,7 +11,7 @@
  * What stokerd and a worker say to each other, over a SOCK_SEQPACKET pair: one record per message,
  * each of a fixed size, told apart by its first field. Both sides are the same build.
  *
- *   stokerd -> worker   JOB_ATTACH  + 2 or 3 descriptors: arena, index [, data]
+ *   stokerd -> worker   JOB_ATTACH  + 2 to 4 descriptors: arena, index [, data] [, part]
  *                       JOB_RENDER  render rows of a slot of an attached stream
  *                       JOB_DETACH  unmap a stream
  *   worker -> stokerd   RESULT_READY     sandboxed and waiting for work
@@ -30,7 +30,7 @@ enum job_kind {
 
 enum {
 	JOB_ROWS_MAX = 32, /* samples in one job */
-	JOB_FDS_MAX = 3,   /* descriptors with one record */
+	JOB_FDS_MAX = 4,   /* descriptors with one record */
 	JOB_QUEUE = 2,     /* jobs out with one worker: it never waits for stokerd */
 	JOB_SOCKET_FD = 3, /* a worker's end of the pair */
 	JOB_PAGE_FD = 4,   /* a worker's struct worker_page */
@@ -60,7 +60,8 @@ struct job_attach {
 	uint32_t kind;
 	uint32_t stream;
 	uint32_t on_bad_sample; /* enum bad_sample_policy */
-	uint32_t reserved;
+	uint32_t has_data;      /* 1 = pixels come in a memfd */
+	uint64_t part_samples;  /* of a part of the data set, which comes too; 0 = all of it */
 	uint64_t seed; /* of the stream: its order, replacements and random transforms */
 	struct arena_geometry geometry;
 	struct transform_plan plan;
