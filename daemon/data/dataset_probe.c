@@ -88,6 +88,16 @@ static struct escaped name_of(
 	return dataset_full_name(request, member, used + sample->length);
 }
 
+/* The size of the first sample is in the index, so its file is a witness. */
+static void note_file(const struct dataset_request *request, int root_fd, const char *path)
+{
+	struct stat st;
+
+	if (request->witnesses != NULL)
+		witness_add(request->witnesses, request->path, path,
+			fstatat(root_fd, path, &st, 0) == 0 ? &st : NULL);
+}
+
 int dataset_probe_size(const struct dataset_request *request, int root_fd,
 	struct index_builder *builder, struct error_text *error)
 {
@@ -106,6 +116,8 @@ int dataset_probe_size(const struct dataset_request *request, int root_fd,
 		size_t length;
 
 		file_of(builder, i, path, &extent);
+		if (extent == NULL) /* archives have their witnesses already */
+			note_file(request, root_fd, path);
 		if (read_front(root_fd, path, extent, bytes, &length, &reason) == 0 &&
 			image_probe(bytes, length, &limits, &header->width, &header->height,
 				&reason) == 0)

@@ -18,14 +18,17 @@
  *                       RESULT_BAD       one per bad row of the job at hand, unless it ends the stream
  *                       RESULT_RENDERED  one per JOB_RENDER, in order
  *                       RESULT_DETACHED  one per JOB_DETACH
- *   index worker        RESULT_PROGRESS  samples so far
- *                       RESULT_INDEXED   + 1 or 2 descriptors: index [, data]
- *                       RESULT_FAILED    with the reason
+ *
+ *   stokerd -> index worker   JOB_INDEX  + 0 to 2 descriptors: a saved index, a file to save into
+ *   index worker -> stokerd   RESULT_PROGRESS  samples so far
+ *                             RESULT_INDEXED   + 1 or 2 descriptors: index [, data]
+ *                             RESULT_FAILED    with the reason
  */
 enum job_kind {
 	JOB_ATTACH = 1,
 	JOB_RENDER,
 	JOB_DETACH,
+	JOB_INDEX,
 };
 
 enum {
@@ -87,11 +90,25 @@ struct job_detach {
 	uint32_t stream;
 };
 
+struct job_index {
+	uint32_t kind;
+	uint32_t has_saved; /* 0 or 1: a file to read the index from, if it still matches */
+	uint32_t has_save;  /* 0 or 1: an empty file to save it into */
+};
+
+/* Where an index has come from, and whether it has been written into the file to save it into. */
+enum index_origin {
+	INDEX_BUILT = 0,
+	INDEX_BUILT_AND_SAVED,
+	INDEX_REUSED,
+};
+
 union job {
 	uint32_t kind;
 	struct job_attach attach;
 	struct job_render render;
 	struct job_detach detach;
+	struct job_index index;
 };
 
 enum result_kind {
@@ -113,9 +130,11 @@ struct result {
 	uint32_t rows_done;
 	uint32_t bad;     /* of the bad row: enum bad_reason */
 	uint32_t sandbox; /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
+	uint32_t origin;  /* INDEXED: enum index_origin */
 	uint64_t samples; /* PROGRESS */
 	uint64_t busy_ns; /* RENDERED: time spent on the job */
-	struct error_text reason; /* of the bad row, or of RESULT_FAILED */
+	/* Of the bad row, or of FAILED; INDEXED: why a saved index is not used, or none was saved, or "". */
+	struct error_text reason;
 };
 
 /* Where a worker says which row it is at, for the case that it dies there. One memfd page each. */

@@ -124,7 +124,8 @@ int main(int argc, char **argv)
 	if (indexing) {
 		if (sandbox(argv[2], argv + 5, true, &active) < 0)
 			return WORKER_EXIT_SANDBOX;
-		r = index_job_run(JOB_SOCKET_FD, argv[5], &options, strtoull(argv[3], NULL, 10));
+		r = index_job_run(JOB_SOCKET_FD, argv[5], &options, (const char *const *)argv + 6,
+			strtoull(argv[3], NULL, 10));
 	} else {
 		struct render_loop loop = RENDER_LOOP_NULL;
 
