@@ -4,10 +4,13 @@
 What stokerd's log says at the end of indexing tells which of these it was.
 """
 
+import ctypes
+import io
 import os
 import random
 import shutil
 import stat
+import struct
 import tarfile
 import time
 from pathlib import Path
@@ -173,8 +176,6 @@ def test_links(indexing, folder, scratch):
     age(other)
     assert [origin(), origin()] == [SAVED, REUSED]
     # What may be read besides is part of what was asked for.
-    config += 'also_read = /usr\n'.replace('also_read', '#')
-    assert origin() == REUSED
     config = config.replace(f'also_read = {other}', f'also_read = {other};/usr/share')
     assert [origin(), origin()] == [SAVED, REUSED]
 
@@ -202,7 +203,7 @@ def write_tar(path, folder, numbers):
             archive.add(f'{folder}/class{i % 3}/{i}.png', f'{i}.png')
             info = tarfile.TarInfo(f'{i}.cls')
             info.size = 1
-            archive.addfile(info, __import__('io').BytesIO(b'%d' % (i % 3)))
+            archive.addfile(info, io.BytesIO(b'%d' % (i % 3)))
 
 
 def test_tar(indexing, folder, scratch):
@@ -276,6 +277,40 @@ def test_damaged_files_are_made_anew(indexing, folder):
         assert indexing.origin(folder) == SAVED, damaged
         assert 'the saved index is not used: ' in indexing.log and indexing.samples == 60
         assert indexing.saved.read_bytes()[64:] == good[64:]
+    assert indexing.origin(folder) == REUSED
+
+
+def xxh3(data):
+    library = ctypes.CDLL('libxxhash.so.0')
+    library.XXH3_64bits.restype = ctypes.c_uint64
+    return library.XXH3_64bits(data, ctypes.c_size_t(len(data)))
+
+
+HEADER = struct.Struct('<QIIQQQQQQ')  # struct saved_header
+
+
+@pytest.mark.parametrize('what', ['samples', 'root', 'data', 'nothing'])
+def test_forged_files_are_made_anew(indexing, folder, what):
+    """A file with the right checksums whose index is none, or of something else."""
+    assert indexing.origin(folder) == SAVED
+    file = indexing.saved.read_bytes()
+    fields = list(HEADER.unpack_from(file))
+    witnesses = file[HEADER.size:HEADER.size + fields[4]]
+    index = bytearray(file[HEADER.size + fields[4]:])
+    if what == 'samples':
+        struct.pack_into('<Q', index, 16, 61)
+    elif what == 'root':
+        index[-1] ^= 1
+    elif what == 'data':
+        struct.pack_into('<I', index, 8, 2)  # IDX
+        struct.pack_into('<I', index, 36, 1)
+    else:
+        index = bytearray()
+    fields[5:8] = len(index), xxh3(witnesses), xxh3(bytes(index))
+    fields[8] = xxh3(HEADER.pack(*fields)[:-8])
+    indexing.saved.write_bytes(HEADER.pack(*fields) + witnesses + index)
+    assert indexing.origin(folder) == SAVED
+    assert 'the saved index is not used: ' in indexing.log and indexing.samples == 60
     assert indexing.origin(folder) == REUSED
 
 
