@@ -32,10 +32,8 @@ void dataset_unref(struct dataset *dataset)
 	if (dataset == NULL || --dataset->references > 0)
 		return;
 	abandon_indexing(dataset);
-	index_unmap(&dataset->index);
+	intake_release_consume(dataset->loop, &dataset->index, dataset->index_fd, dataset->data_fd);
 	bad_samples_finish(&dataset->bad);
-	close_fd(dataset->index_fd);
-	close_fd(dataset->data_fd);
 	for (size_t i = 0; i < dataset->also_read_count; i++)
 		free(dataset->also_read[i]);
 	free(dataset->also_read);

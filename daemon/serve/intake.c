@@ -128,6 +128,40 @@ fail:
 	return NULL;
 }
 
+/* An index that nobody uses any more. */
+struct leftover {
+	uv_work_t work;
+	struct intake_result result;
+};
+
+static void release(uv_work_t *request)
+{
+	drop(&((struct leftover *)request->data)->result);
+}
+
+static void after_release(uv_work_t *request, int status)
+{
+	(void)status;
+	free(request->data);
+}
+
+void intake_release_consume(uv_loop_t *loop, struct index *index, int index_fd, int data_fd)
+{
+	struct leftover *leftover = calloc(1, sizeof(*leftover));
+	struct intake_result result = {.index = *index, .index_fd = index_fd, .data_fd = data_fd};
+
+	*index = (struct index){.header = NULL};
+	if (leftover != NULL) {
+		leftover->work.data = leftover;
+		leftover->result = result;
+		if (loop != NULL &&
+			uv_queue_work(loop, &leftover->work, release, after_release) == 0)
+			return;
+	}
+	drop(&result);
+	free(leftover);
+}
+
 void intake_abandon(struct intake *intake)
 {
 	if (intake == NULL)
