@@ -77,7 +77,7 @@ int part_name_parse(
 	struct part_name *name, const void *text, size_t length, struct error_text *error)
 {
 	const char *bracket = length > 0 ? memchr(text, '[', length) : NULL;
-	struct scanner scanner = {.text = text, .end = (const char *)text + length, .error = error};
+	struct scanner scanner = {.text = text, .error = error};
 	int r;
 
 	*name = (struct part_name){.dataset_length = length};
@@ -85,6 +85,7 @@ int part_name_parse(
 		return 0;
 	name->dataset_length = (size_t)(bracket - scanner.text);
 	scanner.at = bracket;
+	scanner.end = scanner.text + length;
 	if (name->dataset_length == 0)
 		return bad(&scanner, "the name of a data set");
 	scanner.at++;
