@@ -65,7 +65,7 @@ struct job_attach {
 	uint32_t on_bad_sample; /* enum bad_sample_policy */
 	uint32_t has_data;      /* 1 = pixels come in a memfd */
 	uint64_t part_samples;  /* of a part of the data set, which comes too; 0 = all of it */
-	uint64_t seed; /* of the stream: its order, replacements and random transforms */
+	uint64_t seed;          /* of the stream: its order, replacements and random transforms */
 	struct arena_geometry geometry;
 	struct transform_plan plan;
 };

@@ -180,6 +180,25 @@ def test_links(indexing, folder, scratch):
     assert [origin(), origin()] == [SAVED, REUSED]
 
 
+def test_options(indexing, folder, scratch):
+    """They are part of what was asked for; a list of classes is watched as the data set is."""
+    def origin(options=''):
+        daemon = indexing.start_daemon(workers=1, args=['--index-dir', str(indexing.directory)],
+                                       config=f'[dataset train]\npath = {folder}\n{options}')
+        line = daemon.log.wait(r'data set train: .* samples in ')[0]
+        daemon.terminate()
+        return line.partition(')')[2]
+
+    names = Path(scratch) / 'classes.txt'
+    names.write_text('class0\nclass1\nclass2\n')
+    os.utime(names, (5000, 5000))
+    for options in ('', 'hidden = take\n', 'allow_empty = yes\n', f'classes = {names}\n'):
+        assert [origin(options), origin(options)] == [SAVED, REUSED]
+    names.write_text('class2\nclass1\nclass0\n')
+    os.utime(names, (5000, 5000))
+    assert [origin(options), origin(options)] == [SAVED, REUSED]
+
+
 def test_manifest(indexing, folder, scratch):
     manifest = Path(scratch) / 'data' / 'train.csv'
     lines = [f'class{i % 3}/{i}.png,{i % 3}' for i in range(60) if i != 1]

@@ -206,6 +206,13 @@ static void another_request_is_told_apart(void **state)
 	assert_true(key != saved_index_key(&request, other, 2));
 	request.max_memory = 9; /* has no part in an index that is saved */
 	assert_true(key == saved_index_key(&request, roots, 2));
+	request.options.take_hidden = true;
+	assert_true(key != saved_index_key(&request, roots, 2));
+	request.options = (struct dataset_options){.allow_empty = true};
+	assert_true(key != saved_index_key(&request, roots, 2));
+	request.options = (struct dataset_options){.classes = "/list"};
+	assert_true(key != saved_index_key(&request, roots, 2));
+	request.options = (struct dataset_options){.classes = NULL};
 	request.path = "/dat";
 	assert_true(key != saved_index_key(&request, roots, 2));
 
