@@ -132,11 +132,11 @@ struct stoker_cursor {
 	bool shuffle;
 	uint32_t rank, world;
 	bool shard_drop, drop_last;
-	uint64_t fingerprint; /* of the data set's index */
+	uint64_t fingerprint; /* of the data set's index, and of the part of it */
 };
 
 struct stoker_options {
-	const char *dataset;
+	const char *dataset; /* or a part of one: "train[:90%]", see PROTOCOL.md */
 	uint32_t batch_size; /* 64 */
 	/* "ToTensor()"; NULL or "": none. As a torchvision user writes them, Compose([...]) around them or
 	 * not: Resize CenterCrop Pad Grayscale RandomCrop RandomResizedCrop RandomHorizontalFlip
@@ -178,12 +178,12 @@ struct stoker_info {
 	enum stoker_payload payload;
 	uint32_t batch_size;
 	uint64_t row_bytes;       /* of one sample */
-	uint64_t dataset_samples; /* in the whole data set */
+	uint64_t dataset_samples; /* in the data set, or in the part of it */
 	uint64_t epoch_samples;   /* this rank's, per epoch */
 	uint64_t epoch_batches;   /* this rank's, per epoch */
 	uint32_t classes;         /* labels are 0 .. classes-1 */
 	uint32_t depth;           /* batches in flight, as granted */
-	uint64_t fingerprint;     /* of the data set's index */
+	uint64_t fingerprint;     /* of the data set's index, and of the part of it */
 	const void *arena;  /* shared payload: the whole read-only mapping, to register with CUDA */
 	size_t arena_bytes; /* 0 with inline payload */
 };

@@ -56,6 +56,7 @@ struct config {
 	char *socket_path; /* absolute, at most CONFIG_SOCKET_PATH_MAX bytes */
 	int workers;       /* 0..CONFIG_WORKERS_MAX, or CONFIG_WORKERS_AUTO */
 	uint64_t memory;   /* bytes, at least CONFIG_MEMORY_MIN; 0 = half of what there is */
+	char *index_dir;   /* absolute; where indexes are saved; NULL = nowhere */
 	enum config_sandbox sandbox;
 	enum log_level log_level;
 	uint32_t image_timeout; /* seconds, 1..CONFIG_TIMEOUT_MAX */

@@ -172,6 +172,13 @@ void config_print(const struct config *config, FILE *out)
 		fprintf(out, "# memory: half of what the control group or the machine has\n");
 	else
 		fprintf(out, "memory = %llu\n", (unsigned long long)config->memory);
+	if (config->index_dir == NULL) {
+		fprintf(out, "# index_dir: none; indexes are not saved\n");
+	} else {
+		fprintf(out, "index_dir = ");
+		print_path(config->index_dir, false, out);
+		fprintf(out, "\n");
+	}
 	fprintf(out, "sandbox = %s\nlog_level = %s\nimage_timeout = %u\n",
 		config->sandbox == CONFIG_SANDBOX_REQUIRE ? "require" : "auto",
 		levels[config->log_level], config->image_timeout);

@@ -142,6 +142,12 @@ static int set_image_timeout(struct config *config, const struct config_source *
 	return 0;
 }
 
+static int set_index_dir(struct config *config, const struct config_source *source,
+	const char *value, struct error_text *error)
+{
+	return set_path(&config->index_dir, value, source, error);
+}
+
 static int set_sandbox(struct config *config, const struct config_source *source, const char *value,
 	struct error_text *error)
 {
@@ -174,13 +180,13 @@ static int set_log_level(struct config *config, const struct config_source *sour
 }
 
 const char *const config_keys[] = {
-	"socket", "workers", "memory", "sandbox", "log_level", "image_timeout", NULL};
+	"socket", "workers", "memory", "index_dir", "sandbox", "log_level", "image_timeout", NULL};
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]) - 1;
 
 /* In the order of config_keys. */
-static int (*const setters[])(
-	struct config *, const struct config_source *, const char *, struct error_text *) = {
-	set_socket, set_workers, set_memory, set_sandbox, set_log_level, set_image_timeout};
+static int (*const setters[])(struct config *, const struct config_source *, const char *,
+	struct error_text *) = {set_socket, set_workers, set_memory, set_index_dir, set_sandbox,
+	set_log_level, set_image_timeout};
 
 int config_set(struct config *config, const char *key, const struct config_source *source,
 	const char *value, struct error_text *error)
@@ -324,6 +330,7 @@ void config_finish(struct config *config)
 	free(config->datasets);
 	free(config->config_path);
 	free(config->socket_path);
+	free(config->index_dir);
 	free(config->directory);
 	*config = (struct config)CONFIG_NULL;
 }

@@ -22,9 +22,10 @@ static const struct option options[] = {
 	{"socket", required_argument, NULL, OPTION_KEY},
 	{"workers", required_argument, NULL, OPTION_KEY + 1},
 	{"memory", required_argument, NULL, OPTION_KEY + 2},
-	{"sandbox", required_argument, NULL, OPTION_KEY + 3},
-	{"log-level", required_argument, NULL, OPTION_KEY + 4},
-	{"image-timeout", required_argument, NULL, OPTION_KEY + 5},
+	{"index-dir", required_argument, NULL, OPTION_KEY + 3},
+	{"sandbox", required_argument, NULL, OPTION_KEY + 4},
+	{"log-level", required_argument, NULL, OPTION_KEY + 5},
+	{"image-timeout", required_argument, NULL, OPTION_KEY + 6},
 	{"dataset", required_argument, NULL, OPTION_DATASET},
 	{"check-config", no_argument, NULL, OPTION_CHECK},
 	{"help", no_argument, NULL, OPTION_HELP},
@@ -45,6 +46,8 @@ static const char help[] =
 	"  --dataset NAME=PATH     serve the data set at PATH as NAME; may be repeated\n"
 	"  --memory SIZE           bound of all batches in memory (K, M, G; default: half of what\n"
 	"                          the control group or the machine has)\n"
+	"  --index-dir PATH        save the indexes of data sets in PATH, and use them again while the\n"
+	"                          data sets are as they were; by default they are made at each start\n"
 	"  --sandbox require|auto  require: do not run without the workers' full sandbox\n"
 	"  --log-level LEVEL       error, warning, notice, info (default) or debug\n"
 	"  --image-timeout SECONDS replace a worker that takes longer for one image (60)\n"

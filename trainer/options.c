@@ -14,7 +14,7 @@ const char options_help[] =
 	"Usage: stoker-train --dataset NAME [OPTION]...\n"
 	"Train an image classifier on the batches of a stokerd.\n"
 	"\n"
-	"  --dataset NAME        data set to train on, as stokerd names it\n"
+	"  --dataset NAME        data set to train on, as stokerd names it, or a part: 'train[:90%]'\n"
 	"  --val NAME            data set to validate on after each epoch\n"
 	"  --socket PATH         stokerd's socket\n"
 	"  --batch-size N        images per step (64)\n"

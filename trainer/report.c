@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 enum { BAR_WIDTH = 30 };
-#define REDRAW_SECONDS 0.1
+#define REDRAW_SECONDS   0.1
+#define INDEXING_FIRST_S 0.8
+#define INDEXING_NEXT_S  9.8
 
 void report_init(struct report *report, bool json, uint64_t epochs)
 {
@@ -38,11 +40,34 @@ void report_note(struct report *report, const char *format, ...)
 	va_list arguments;
 
 	clear_bar(report);
+	report_indexed(report);
 	fputs("stoker-train: ", stderr);
 	va_start(arguments, format);
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);
 	fputc('\n', stderr);
+}
+
+void report_indexed(struct report *report)
+{
+	if (report->indexing_visible)
+		fputs("\r\033[K", stderr);
+	report->indexing_visible = false;
+}
+
+void report_indexing(struct report *report, uint64_t samples)
+{
+	bool terminal = isatty(STDERR_FILENO), first = report->indexing_due == 0;
+	double now = clock_seconds();
+
+	if (terminal || (!first && now >= report->indexing_due)) {
+		report_indexed(report);
+		fprintf(stderr, "stoker-train: indexing, %llu images so far%s",
+			(unsigned long long)samples, terminal ? "" : "\n");
+		report->indexing_visible = terminal;
+	}
+	if (first || now >= report->indexing_due)
+		report->indexing_due = now + (first ? INDEXING_FIRST_S : INDEXING_NEXT_S);
 }
 
 void report_progress(

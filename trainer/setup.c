@@ -13,11 +13,7 @@ static void note_indexing(uint64_t samples, void *data)
 {
 	struct training *training = data;
 
-	if (!training->indexing_noted)
-		report_note(&training->report,
-			"the daemon is indexing the data set, %llu images so far",
-			(unsigned long long)samples);
-	training->indexing_noted = true;
+	report_indexing(&training->report, samples);
 }
 
 static void common_options(struct training *training, struct stoker_options *stream)
@@ -54,6 +50,7 @@ static int open_train(struct training *training)
 	stream.epochs = options->epochs;
 	stream.start = training->resumed ? &training->checkpoint.cursor : NULL;
 	r = feed_open(&training->train, training->stoker, &stream, &training->problem);
+	report_indexed(&training->report);
 	if (r == -ESTALE && training->resumed)
 		return problem_set(&training->problem, r, "%s: not of this run: data set %s: %s",
 			options->checkpoint, options->dataset, stoker_message(training->stoker));
@@ -64,11 +61,14 @@ static int open_train(struct training *training)
 static int open_val(struct training *training)
 {
 	struct stoker_options stream;
+	int r;
 
 	common_options(training, &stream);
 	stream.dataset = training->options->val;
 	stream.epochs = 0;
-	return feed_open(&training->val, training->stoker, &stream, &training->problem);
+	r = feed_open(&training->val, training->stoker, &stream, &training->problem);
+	report_indexed(&training->report);
+	return r;
 }
 
 static enum model_values values_of(enum stoker_dtype dtype)

@@ -14,7 +14,6 @@ struct training {
 	struct checkpoint checkpoint;
 	bool resumed; /* `checkpoint` was loaded */
 	bool unsaved; /* steps were trained that the file does not hold yet */
-	bool indexing_noted;
 	struct stoker *stoker;
 	struct feed train, val; /* val.stream is NULL without --val */
 	struct model_config config;

@@ -41,10 +41,24 @@ int cli_connect(const struct cli *cli, struct stoker **stoker)
 	return CLI_OK;
 }
 
+/* In a log, a line after a second and then one every ten; word comes every second. */
+#define INDEXING_FIRST_S 0.8
+#define INDEXING_NEXT_S  9.8
+
 static void show_indexing(uint64_t samples, void *data)
 {
-	(void)data;
-	progress_show("indexing the data set: %" PRIu64 " samples so far", samples);
+	const struct cli *cli = data;
+	static double due;
+	double now = cli_now();
+
+	progress_show("indexing, %" PRIu64 " images so far", samples);
+	if (progress_on_terminal())
+		return;
+	if (due != 0 && now >= due)
+		fprintf(stderr, "stoker %s: indexing, %" PRIu64 " images so far\n", cli->command,
+			samples);
+	if (due == 0 || now >= due)
+		due = now + (due == 0 ? INDEXING_FIRST_S : INDEXING_NEXT_S);
 }
 
 int cli_open(const struct cli *cli, struct stoker *stoker, struct stoker_options *options,
@@ -53,6 +67,7 @@ int cli_open(const struct cli *cli, struct stoker *stoker, struct stoker_options
 	int r;
 
 	options->indexing = show_indexing;
+	options->indexing_data = (void *)cli;
 	r = stoker_open(stoker, options, stream);
 	progress_clear();
 	if (r < 0 && cli_interrupted)

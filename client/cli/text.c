@@ -69,16 +69,22 @@ struct short_text format_seconds(double seconds)
 
 static bool progress_shown;
 
-void progress_show(const char *format, ...)
+bool progress_on_terminal(void)
 {
-	static double last;
 	static int terminal = -1; /* not asked yet */
-	double now;
-	va_list args;
 
 	if (terminal < 0)
 		terminal = isatty(STDERR_FILENO);
-	if (!terminal)
+	return terminal;
+}
+
+void progress_show(const char *format, ...)
+{
+	static double last;
+	double now;
+	va_list args;
+
+	if (!progress_on_terminal())
 		return;
 	now = cli_now();
 	if (progress_shown && now - last < 0.1)

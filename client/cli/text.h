@@ -22,6 +22,7 @@ struct short_text format_seconds(double seconds);
 /* A line on the terminal that is overwritten by the next one, at most ten times a second; nothing where
  * stderr is no terminal. */
 __attribute__((format(printf, 1, 2))) void progress_show(const char *format, ...);
+bool progress_on_terminal(void);
 void progress_clear(void);
 
 /* A table in memory, printed with columns as wide as their widest cell.

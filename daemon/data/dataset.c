@@ -145,8 +145,12 @@ static int build_directory(const struct dataset_request *request, int dir_fd,
 {
 	struct survey survey = {.entries = 0};
 	char images[INDEX_PATH_MAX + 1];
-	int r = survey_directory(&survey, dir_fd, request->options.take_hidden);
+	struct stat st;
+	int r;
 
+	if (fstat(dir_fd, &st) == 0)
+		witness_add(request->witnesses, request->path, "", &st);
+	r = survey_directory(&survey, dir_fd, request->options.take_hidden);
 	if (r < 0)
 		return error_set(error, DATASET_UNUSABLE, "%s: %s", escape(request->path).text,
 			strerror(-r));
@@ -203,10 +207,13 @@ static int build_tar(const struct dataset_request *request, struct index_builder
 	in_folder.path = folder;
 
 	_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_set(
 			error, DATASET_UNUSABLE, "%s: %s", escape(folder).text, strerror(errno));
+	if (shard_is_pattern(slash + 1))
+		witness_add(request->witnesses, folder, "", &st);
 	return dataset_tar_build(&in_folder, fd, slash + 1, builder, error);
 }
 
@@ -298,6 +305,7 @@ int dataset_open(const struct dataset_request *request, struct dataset_result *r
 	struct label_set classes = LABEL_SET_NULL;
 	size_t length = strlen(request->path);
 	char path[INDEX_PATH_MAX + 1];
+	struct stat st;
 	int r = 0;
 
 	*result = (struct dataset_result){.index_fd = -1, .data_fd = -1};
@@ -312,6 +320,9 @@ int dataset_open(const struct dataset_request *request, struct dataset_result *r
 	trimmed.path = path;
 	trimmed.class_list = request->options.classes ? &classes : NULL;
 
+	if (trimmed.class_list)
+		witness_add(request->witnesses, request->options.classes, "",
+			stat(request->options.classes, &st) == 0 ? &st : NULL);
 	if (trimmed.class_list)
 		r = class_list_read(&classes, request->options.classes, error);
 	if (r == 0)

@@ -3,6 +3,7 @@
 
 #include "daemon/data/index.h"
 #include "daemon/data/label_set.h"
+#include "daemon/data/witness.h"
 #include "daemon/util/error.h"
 #include "daemon/util/escape.h"
 
@@ -55,6 +56,7 @@ struct dataset_request {
 	/* Called about every thousand samples with the number found so far; may be NULL. */
 	void (*progress)(uint64_t samples, void *data);
 	void *progress_data;
+	struct witness_list *witnesses; /* NULL, or where to note what the index depends on */
 };
 
 struct dataset_result {

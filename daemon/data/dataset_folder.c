@@ -184,6 +184,7 @@ static int read_dir(struct folder_walk *walk, size_t i)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return failed(walk, walk->text + path, -errno);
+	witness_add(walk->request->witnesses, walk->request->path, walk->text + path, &st);
 	/* The class directories themselves were entered before all others. */
 	r = i == 0 ? 1 : inode_set_add(&walk->entered, &st);
 	if (r == 0)

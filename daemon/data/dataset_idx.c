@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	COPY_BYTES = 256 * 1024,
@@ -162,8 +163,18 @@ static bool labels_path(const char *images, const char *mark, unsigned i, char *
 	return true;
 }
 
-static int open_labels(struct unpack *labels, const char *images, char *path, size_t size,
-	struct error_text *error)
+/* Note an open file, or that there is none. */
+static void note_file(
+	const struct dataset_request *request, const struct unpack *file, const char *path)
+{
+	struct stat st;
+
+	witness_add(request->witnesses, path, "",
+		file->fd >= 0 && fstat(file->fd, &st) == 0 ? &st : NULL);
+}
+
+static int open_labels(const struct dataset_request *request, struct unpack *labels,
+	const char *images, char *path, size_t size, struct error_text *error)
 {
 	const char *slash = strrchr(images, '/');
 	const char *mark = find_mark(slash ? slash + 1 : images);
@@ -177,6 +188,7 @@ static int open_labels(struct unpack *labels, const char *images, char *path, si
 	for (unsigned i = 0; r == -ENOENT && labels_path(images, mark, i, path, size); i++) {
 		unpack_close(labels);
 		r = unpack_open(labels, path, error);
+		note_file(request, labels, path);
 	}
 	if (r != -ENOENT)
 		return r;
@@ -239,7 +251,7 @@ static int read_labels(struct idx_pair *pair, struct error_text *error)
 	struct unpack labels = UNPACK_NULL;
 	struct idx_header header;
 	uint32_t count = pair->header.dims[0];
-	int r = open_labels(&labels, pair->images.path, path, sizeof(path), error);
+	int r = open_labels(pair->request, &labels, pair->images.path, path, sizeof(path), error);
 
 	if (r == 0)
 		r = idx_read_header(&labels, &header, IDX_LABELS, error);
@@ -312,6 +324,7 @@ int dataset_idx_build(const struct dataset_request *request, const char *images_
 	struct idx_pair pair = {.request = request, .images = UNPACK_NULL};
 	int r = unpack_open(&pair.images, images_path, error);
 
+	note_file(request, &pair.images, images_path);
 	if (r == -ENOENT)
 		r = error_set(
 			error, DATASET_UNUSABLE, "%s: does not exist", escape(images_path).text);

@@ -228,7 +228,12 @@ int dataset_manifest_build(const struct dataset_request *request, int fd,
 		.error = error,
 		.labels = LABEL_SET_NULL,
 	};
-	int r = csv_init(&manifest.csv, fd, has_ending(request->path, ".tsv") ? '\t' : ',');
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) == 0)
+		witness_add(request->witnesses, request->path, "", &st);
+	r = csv_init(&manifest.csv, fd, has_ending(request->path, ".tsv") ? '\t' : ',');
 
 	builder->header.kind = INDEX_MANIFEST;
 	builder->header.channels = 3; /* as ImageFolder's loader, which converts to RGB */

@@ -133,6 +133,16 @@ static struct escaped name_of(
 	return dataset_full_name(request, member, used + sample->length);
 }
 
+/* The size of the first sample is in the index, so its file is a witness. */
+static void note_file(const struct dataset_request *request, int root_fd, const char *path)
+{
+	struct stat st;
+
+	if (request->witnesses != NULL)
+		witness_add(request->witnesses, request->path, path,
+			fstatat(root_fd, path, &st, 0) == 0 ? &st : NULL);
+}
+
 /* The first sample that can be probed: 0 and what it is, or DATASET_UNUSABLE with what is wrong with
  * the very first one, or -ENOMEM. */
 static int probe_samples(const struct dataset_request *request, int root_fd,
@@ -148,6 +158,8 @@ static int probe_samples(const struct dataset_request *request, int root_fd,
 		char path[INDEX_PATH_MAX + 1];
 
 		file_of(builder, i, path, &extent);
+		if (extent == NULL) /* archives have their witnesses already */
+			note_file(request, root_fd, path);
 		r = probe_file(request, root_fd, path, extent, &front, info, &reason);
 		if (i == 0 || r < 0)
 			*first = reason;

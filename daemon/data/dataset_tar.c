@@ -294,6 +294,7 @@ static int read_shard(struct tar_build *build, const char *name)
 	build->group.any = false;
 	r = open_shard(build, &st);
 	if (r == 0) {
+		witness_add(build->request->witnesses, build->request->path, name, &st);
 		r = index_add_source(build->builder, name, strlen(name), (uint64_t)st.st_size,
 			index_mtime_ns(&st));
 		if (r < 0)

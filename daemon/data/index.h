@@ -46,7 +46,7 @@ enum index_pixels {
 	INDEX_PIXELS_PLANAR = 1 << 1, /* channels x height x width; with 3 channels only */
 };
 
-#define INDEX_MAGIC UINT64_C(0x325844494b4f5453) /* "STOKIDX2" in memory order */
+#define INDEX_MAGIC UINT64_C(0x335844494b4f5453) /* "STOKIDX3" in memory order */
 
 struct index_header {
 	uint64_t magic;
@@ -68,6 +68,7 @@ struct index_header {
 	uint32_t orientation;    /* of the first sample, by its EXIF data: 1 .. 8; or 0, unknown */
 	uint32_t
 		problem_length; /* behind the root in the blob: a sentence, of a size of 0, 0 only */
+	uint32_t reserved;
 	uint64_t blob_bytes;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/catalog.h"
 
+#include "daemon/serve/intake.h"
 #include "daemon/util/escape.h"
 #include "daemon/util/log.h"
 #include "daemon/util/ownership.h"
@@ -16,16 +17,24 @@ struct dataset *dataset_ref(struct dataset *dataset)
 	return dataset;
 }
 
+/* Nobody wants the index that is being made. */
+static void abandon_indexing(struct dataset *dataset)
+{
+	indexer_abandon(dataset->indexer);
+	intake_abandon(dataset->intake);
+	dataset->indexer = NULL;
+	dataset->intake = NULL;
+	index_store_finish(&dataset->store);
+}
+
 void dataset_unref(struct dataset *dataset)
 {
 	if (dataset == NULL || --dataset->references > 0)
 		return;
-	indexer_abandon(dataset->indexer);
-	index_unmap(&dataset->index);
+	abandon_indexing(dataset);
+	intake_release_consume(dataset->loop, &dataset->index, dataset->index_fd, dataset->data_fd);
 	free(dataset->class_samples);
 	bad_samples_finish(&dataset->bad);
-	close_fd(dataset->index_fd);
-	close_fd(dataset->data_fd);
 	for (size_t i = 0; i < dataset->also_read_count; i++)
 		free(dataset->also_read[i]);
 	free(dataset->also_read);
@@ -76,6 +85,7 @@ static void on_failed(const char *why, void *data)
 	struct dataset *dataset = data;
 
 	dataset->indexer = NULL;
+	index_store_finish(&dataset->store);
 	dataset->state = DATASET_STATE_FAILED;
 	dataset->has_failed = true;
 	error_set(&dataset->error, 0, "%s", why);
@@ -85,74 +95,42 @@ static void on_failed(const char *why, void *data)
 	tell_waiters(dataset);
 }
 
-/* Is the index about the path that was asked for? A folder is that path; an IDX file is that path, or
- * stands directly in it; of a manifest the root is the folder that it lies in; archives are that path,
- * or lie in it or beside it. */
-static bool index_belongs(const struct dataset *dataset)
-{
-	const struct index_header *header = dataset->index.header;
-	const char *root = (const char *)dataset->index.blob + header->root_offset;
-	size_t path = strlen(dataset->path), length = header->root_length, parent;
+static void start_indexing(struct dataset *dataset, bool may_reuse);
 
-	while (path > 1 && dataset->path[path - 1] == '/')
-		path--;
-	for (parent = path; parent > 1 && dataset->path[parent - 1] != '/'; parent--) {
+static const char *origin_text(enum index_origin origin)
+{
+	switch (origin) {
+	case INDEX_REUSED: return ", from the saved index";
+	case INDEX_BUILT_AND_SAVED: return ", the index is saved";
+	default: return "";
 	}
-	if (parent > 1)
-		parent--;
-	if (header->kind == INDEX_MANIFEST || (header->kind == INDEX_TAR && length != path))
-		return length == parent && memcmp(root, dataset->path, parent) == 0;
-	if (length < path || memcmp(root, dataset->path, path) != 0)
-		return false;
-	for (; length > path && root[path] == '/'; path++) {
-	}
-	if (length == path)
-		return true;
-	return header->kind == INDEX_IDX && memchr(root + path, '/', length - path) == NULL &&
-	       root[path - 1] == '/';
 }
 
-/* Check what the index worker made: 0, or -EBADMSG with the reason. */
-static int take_index(struct dataset *dataset, int index_fd, int data_fd, struct error_text *error)
+static void become_ready(struct dataset *dataset, const struct intake_result *result)
 {
-	int r = index_map(&dataset->index, index_fd, true, error);
+	const struct index_header *header = result->index.header;
+	char problem[ERROR_TEXT_MAX];
 
-	if (r < 0)
-		return r;
-	if ((dataset->index.header->data_in_memfd != 0) == (data_fd >= 0) && index_belongs(dataset))
-		return 0;
-	index_unmap(&dataset->index);
-	return error_set(error, -EBADMSG, "the index is not about this data set");
-}
-
-static void on_indexed(int index_fd, int data_fd, void *data)
-{
-	struct dataset *dataset = data;
-	struct error_text error;
-
-	if (take_index(dataset, index_fd, data_fd, &error) < 0) {
-		close_fd(index_fd);
-		close_fd(data_fd);
-		on_failed(error.text, dataset);
-		return;
-	}
-	dataset->indexer = NULL;
-	dataset->index_fd = index_fd;
-	dataset->data_fd = data_fd;
+	dataset->index = result->index;
+	dataset->index_fd = result->index_fd;
+	dataset->data_fd = result->data_fd;
 	dataset->state = DATASET_STATE_READY;
-	dataset->found = dataset->index.header->samples;
-	log_info("data set %s: %" PRIu64 " samples in %u classes at %s (%s)", dataset->name,
-		dataset->found, dataset->index.header->classes, escape(dataset->path).text,
-		index_kind_name(dataset->index.header->kind));
-	if (dataset->index.header->hidden_skipped > 0)
+	dataset->found = header->samples;
+	log_info("data set %s: %" PRIu64 " samples in %u classes at %s (%s)%s", dataset->name,
+		dataset->found, header->classes, escape(dataset->path).text,
+		index_kind_name(header->kind), origin_text(result->origin));
+	if (result->kept < 0)
+		log_notice("data set %s: the index cannot be saved: %s", dataset->name,
+			strerror(-result->kept));
+	if (header->hidden_skipped > 0)
 		log_notice("data set %s: %u hidden entries were left out", dataset->name,
-			dataset->index.header->hidden_skipped);
-	if (dataset->index.header->empty_classes > 0)
+			header->hidden_skipped);
+	if (header->empty_classes > 0)
 		log_notice("data set %s: %u of %u classes have no samples", dataset->name,
-			dataset->index.header->empty_classes, dataset->index.header->classes);
+			header->empty_classes, header->classes);
 	if (dataset_unsized(dataset)) {
-		index_problem(&dataset->index, error.text, sizeof(error.text));
-		log_error("data set %s: %s", dataset->name, error.text);
+		index_problem(&dataset->index, problem, sizeof(problem));
+		log_error("data set %s: %s", dataset->name, problem);
 	}
 	if (dataset->has_failed && dataset->catalog != NULL)
 		dataset->catalog->recovered(dataset->catalog->data);
@@ -160,7 +138,41 @@ static void on_indexed(int index_fd, int data_fd, void *data)
 	tell_waiters(dataset);
 }
 
-static void start_indexing(struct dataset *dataset)
+static void on_checked(struct intake_result *result, void *data)
+{
+	struct dataset *dataset = data;
+
+	dataset->intake = NULL;
+	if (result->checked == 0) {
+		become_ready(dataset, result);
+	} else if (result->origin == INDEX_REUSED && dataset->catalog != NULL) {
+		log_notice("data set %s: the saved index is not used: %s", dataset->name,
+			result->error.text);
+		start_indexing(dataset, false);
+	} else {
+		on_failed(result->error.text, dataset);
+	}
+}
+
+static void on_indexed(
+	int index_fd, int data_fd, enum index_origin origin, const char *note, void *data)
+{
+	struct dataset *dataset = data;
+	struct error_text text;
+
+	dataset->indexer = NULL;
+	if (note[0] != '\0') {
+		error_set(&text, 0, "%s", note);
+		escape_sanitize(text.text);
+		log_info("data set %s: %s", dataset->name, text.text);
+	}
+	dataset->intake = intake_start_consume(dataset->loop, dataset->path, index_fd, data_fd,
+		origin, &dataset->store, on_checked, dataset);
+	if (dataset->intake == NULL)
+		on_failed("out of memory", dataset);
+}
+
+static void start_indexing(struct dataset *dataset, bool may_reuse)
 {
 	static const struct indexer_ops ops = {
 		.progress = on_progress,
@@ -175,12 +187,22 @@ static void start_indexing(struct dataset *dataset)
 		.roots = (const char *const *)dataset->also_read,
 		.root_count = dataset->also_read_count,
 	};
+	struct indexer_request request = {
+		.path = dataset->path,
+		.options = dataset->options,
+		.max_memory = catalog->max_memory,
+	};
 	struct error_text error;
 
 	dataset->state = DATASET_STATE_INDEXING;
 	dataset->found = 0;
-	dataset->indexer = indexer_start(catalog->loop, &settings, dataset->path, dataset->options,
-		catalog->max_memory, &ops, dataset, &error);
+	dataset->loop = catalog->loop;
+	if (index_store_open(&dataset->store, catalog->index_dir, dataset->name, &error) < 0)
+		log_warning(
+			"data set %s: its index cannot be saved: %s", dataset->name, error.text);
+	request.saved_fd = may_reuse ? dataset->store.saved_fd : -1;
+	request.save_fd = dataset->store.save_fd;
+	dataset->indexer = indexer_start(catalog->loop, &settings, &request, &ops, dataset, &error);
 	if (dataset->indexer == NULL)
 		on_failed(error.text, dataset);
 }
@@ -208,7 +230,7 @@ void dataset_wait(struct dataset *dataset, struct dataset_waiter *waiter)
 	if (dataset->catalog != NULL && !uv_is_active((uv_handle_t *)&dataset->catalog->tick))
 		uv_timer_start(&dataset->catalog->tick, on_tick, TICK_MS, TICK_MS);
 	if (dataset->state == DATASET_STATE_FAILED && dataset->catalog != NULL)
-		start_indexing(dataset);
+		start_indexing(dataset, true);
 }
 
 void dataset_cancel(struct dataset_waiter *waiter)
@@ -249,6 +271,7 @@ static struct dataset *dataset_create(struct catalog *catalog, const struct cata
 	dataset->references = 1;
 	dataset->catalog = catalog;
 	dataset->index_fd = dataset->data_fd = -1;
+	dataset->store = (struct index_store)INDEX_STORE_NULL;
 	dataset->name = strdup(entry->name);
 	dataset->path = strdup(entry->path);
 	dataset->options = dataset_options_dup_text(&entry->options);
@@ -285,7 +308,7 @@ struct dataset *catalog_renew(struct dataset *dataset)
 	catalog->datasets[i] = renewed;
 	dataset->catalog = NULL;
 	dataset_unref(dataset);
-	start_indexing(renewed);
+	start_indexing(renewed, false);
 	return renewed;
 }
 
@@ -308,7 +331,7 @@ static void let_go(struct dataset **datasets, size_t count)
 
 		dataset->catalog = NULL;
 		if (dataset->state == DATASET_STATE_INDEXING && dataset->waiters != NULL) {
-			indexer_abandon(dataset->indexer);
+			abandon_indexing(dataset);
 			on_failed("the configuration was reloaded; open the stream again", dataset);
 		}
 		dataset_unref(dataset);
@@ -335,7 +358,7 @@ int catalog_set(struct catalog *catalog, const struct catalog_entry *entries, si
 	catalog->count = count;
 	let_go(old, old_count);
 	for (size_t i = 0; i < count; i++)
-		start_indexing(datasets[i]);
+		start_indexing(datasets[i], true);
 	return 0;
 }
 

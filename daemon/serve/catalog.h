@@ -4,6 +4,7 @@
 #include "daemon/data/dataset.h"
 #include "daemon/data/index.h"
 #include "daemon/serve/bad_samples.h"
+#include "daemon/serve/index_store.h"
 #include "daemon/util/error.h"
 #include "daemon/worker/indexer.h"
 
@@ -24,6 +25,8 @@ enum dataset_state {
 };
 
 struct dataset_waiter;
+struct intake;
+struct shared_part;
 
 struct dataset {
 	unsigned references;
@@ -34,14 +37,19 @@ struct dataset {
 	size_t also_read_count;
 	enum dataset_state state;
 	bool has_failed;
+	/* INDEXING: the process that builds it, then the thread that checks it. */
+	uv_loop_t *loop;
 	struct indexer *indexer;
+	struct intake *intake;
+	struct index_store store;
 	uint64_t found; /* samples, while indexing */
 	struct error_text error;
 	int index_fd, data_fd; /* READY; data_fd may be -1 */
 	struct index index;
-	uint64_t *class_samples; /* how many samples each class has; NULL until asked for */
-	struct bad_samples bad;  /* found since it was indexed */
-	bool grey16_told;        /* the log has said what becomes of grey of 16 bits */
+	uint64_t *class_samples;   /* how many samples each class has; NULL until asked for */
+	struct bad_samples bad;    /* found since it was indexed */
+	bool grey16_told;          /* the log has said what becomes of grey of 16 bits */
+	struct shared_part *parts; /* that streams have open; each of them holds a reference */
 	struct dataset_waiter *waiters;
 	unsigned round;
 };
@@ -60,6 +68,7 @@ struct catalog {
 	uv_timer_t tick;               /* tells those who wait, about every second */
 	const char *program, *sandbox; /* of index workers; borrowed */
 	uint64_t max_memory;           /* for unpacked data of one data set */
+	const char *index_dir;         /* where indexes are saved; NULL = nowhere; borrowed */
 	struct dataset **datasets;
 	size_t count;
 	/* A data set that had failed is ready: its path may have come into being after the workers
@@ -75,7 +84,8 @@ struct catalog_entry {
 	size_t also_read_count;
 };
 
-/* Needs a running loop; the caller then sets program, sandbox, max_memory, recovered and data. */
+/* Needs a running loop; the caller then sets program, sandbox, max_memory, index_dir,
+ * recovered and data. */
 void catalog_init(struct catalog *catalog, uv_loop_t *loop);
 
 /* Replace what is served: everything is indexed anew. -ENOMEM leaves the old set in place. */

@@ -15,6 +15,13 @@ int cursor_check(const struct cursor *cursor, const struct cursor *own, struct e
 {
 	const struct order_params *theirs = &cursor->order, *ours = &own->order;
 
+	if (cursor->fingerprint != own->fingerprint &&
+		cursor->fingerprint >> 32 == own->fingerprint >> 32)
+		return error_set(error, CURSOR_DIFFERS,
+			"the cursor was taken from another part of the data set (fingerprint %016" PRIx64
+			", this stream has %016" PRIx64
+			"): open the same part, or start without a cursor",
+			cursor->fingerprint, own->fingerprint);
 	if (cursor->fingerprint != own->fingerprint)
 		return error_set(error, CURSOR_DIFFERS,
 			"the cursor was taken from other data: the data set's samples, order or labels "

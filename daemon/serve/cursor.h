@@ -13,7 +13,7 @@ struct cursor {
 	uint64_t position; /* samples of this rank before it in the epoch */
 	struct order_params order;
 	bool drop_last;
-	uint64_t fingerprint; /* of the data set's index */
+	uint64_t fingerprint; /* of the data set's index, or of a part of it: part_fingerprint() */
 };
 
 enum { CURSOR_DIFFERS = 1 };

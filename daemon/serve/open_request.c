@@ -136,6 +136,8 @@ int open_request_parse(struct open_request *request, const Stoker__V1__Open *ope
 
 	memset(request, 0, sizeof(*request));
 	request->request = open->request;
+	if (part_name_parse(&request->part, open->dataset.data, open->dataset.len, error) != 0)
+		return STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST;
 	r = parse_order(request, open, error);
 	if (r == 0)
 		r = parse_pixels(request, open, error);

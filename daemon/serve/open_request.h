@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "daemon/data/part_name.h"
 #include "daemon/image/transform.h"
 #include "daemon/serve/cursor.h"
 #include "daemon/serve/stream.h"
@@ -14,6 +15,7 @@
 /* A client's Open, checked as far as that is possible without the data set. */
 struct open_request {
 	uint32_t request;
+	struct part_name part; /* its bytes are the message's */
 	struct transform_step steps[PROTOCOL_TRANSFORMS_MAX];
 	size_t step_count;
 	enum row_content rows;

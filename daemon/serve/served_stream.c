@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,9 +121,40 @@ static void fill_source(struct served_stream *served, const struct transform_pla
 	source->attach.plan = *plan;
 	source->attach.on_bad_sample = served->stream.params.on_bad_sample;
 	source->attach.seed = served->stream.params.order.seed;
+	source->attach.has_data = served->dataset->data_fd >= 0;
 	source->fds[0] = served->stream.arena.fd;
 	source->fds[1] = served->dataset->index_fd;
 	source->fds[2] = served->dataset->data_fd;
+	source->fds[3] = -1;
+}
+
+/* Which samples the stream is about: 0 or an error code. */
+static int choose_part(struct served_stream *served, const struct part_name *name,
+	struct stream_params *params, struct error_text *error)
+{
+	const struct index *index = &served->dataset->index;
+	uint64_t samples = index->header->samples, first, end;
+	struct service *service = served->service;
+	struct error_text why;
+	char bounds[PART_BOUNDS_MAX];
+
+	part_name_format(name, bounds);
+	snprintf(served->name, sizeof(served->name), "%s%s", served->dataset->name, bounds);
+	if (part_name_resolve(name, samples, &first, &end, &why) != 0)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, "%s: %s",
+			served->name, why.text);
+	params->order.samples = end - first;
+	params->fingerprint = part_fingerprint(index->fingerprint, samples, first, end);
+	if (samples > ORDER_SAMPLES_MAX)
+		params->order.samples = samples; /* too many, as check_order will say */
+	if (params->order.samples == samples)
+		return 0;
+	served->part =
+		shared_part_get(served->dataset, service->loop, &service->budget, first, end, &why);
+	if (served->part == NULL)
+		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_MEMORY, "%s: %s",
+			served->name, why.text);
+	return 0;
 }
 
 static int compile_plan(struct transform_plan *plan, const struct transform_source *source,
@@ -171,12 +203,14 @@ static int make_plan(const struct served_stream *served, const struct open_reque
 
 /* Fill in everything but the population of the memory: 0 or an error code. */
 static int build(struct served_stream *served, const struct open_request *request,
-	const struct stream_params *params, struct error_text *error)
+	struct stream_params *params, struct error_text *error)
 {
 	struct arena arena = ARENA_NULL;
 	struct transform_plan plan;
-	int r = check_order(params, error);
+	int r = choose_part(served, &request->part, params, error);
 
+	if (r == 0)
+		r = check_order(params, error);
 	if (r == 0)
 		r = make_plan(served, request, &plan, error);
 	if (r != 0)
@@ -206,8 +240,6 @@ int served_stream_create(struct service *service, const struct open_request *req
 	served->dataset = dataset_ref(dataset);
 	served->is_inline = request->is_inline;
 	served->stream.arena = (struct arena)ARENA_NULL;
-	params.order.samples = dataset->index.header->samples;
-	params.fingerprint = dataset->index.fingerprint;
 	r = build(served, request, &params, error);
 	if (r != 0) {
 		served_stream_destroy(served);
@@ -217,6 +249,27 @@ int served_stream_create(struct service *service, const struct open_request *req
 	return 0;
 }
 
+int served_stream_populate(const struct served_stream *stream, atomic_bool *cancelled)
+{
+	const struct arena *arena = &stream->stream.arena;
+	int r = stream->part != NULL ? shared_part_fill(stream->part) : 0;
+
+	return r < 0 ? r : arena_populate(arena->fd, arena->geometry.bytes, cancelled);
+}
+
+void served_stream_ready(struct served_stream *stream)
+{
+	struct pool_stream *source = &stream->stream.source;
+
+	arena_write_header(&stream->stream.arena);
+	if (stream->part == NULL)
+		return;
+	shared_part_filled(stream->part);
+	stream->stream.part = stream->part->part;
+	source->attach.part_samples = stream->part->part.count;
+	source->fds[3] = stream->part->fd;
+}
+
 void served_stream_note_bad(struct served_stream *stream, uint64_t sample, enum bad_reason reason,
 	const struct error_text *why)
 {
@@ -224,8 +277,7 @@ void served_stream_note_bad(struct served_stream *stream, uint64_t sample, enum 
 	struct error_text text = *why;
 	char name[ERROR_TEXT_MAX];
 
-	if (!bad_samples_note(
-		    &dataset->bad, sample, stream->stream.params.order.samples, reason, why))
+	if (!bad_samples_note(&dataset->bad, sample, dataset->index.header->samples, reason, why))
 		return;
 	index_describe(&dataset->index, sample, name, sizeof(name));
 	escape_sanitize(text.text);
@@ -292,6 +344,7 @@ void served_stream_destroy(struct served_stream *stream)
 		budget_give(&stream->service->budget, stream->charged);
 	}
 	stream_finish(&stream->stream);
+	shared_part_unref(stream->part);
 	dataset_unref(stream->dataset);
 	free(stream);
 }

@@ -103,14 +103,14 @@ static void describe(const struct pool_job *job, uint32_t row, uint32_t attempt,
 	size_t size, void *data)
 {
 	struct served_stream *stream = (struct served_stream *)job->stream;
-	const struct order_params *order = &stream->stream.params.order;
+	const struct part *part = &stream->stream.part;
 	uint64_t sample = job->render.samples[row];
 
 	(void)data;
 	/* A worker may claim any attempt; with one sample there is nothing to replace it. */
-	if (order->samples > 1)
-		sample =
-			job_attempt_sample(&job->render, order->seed, row, attempt, order->samples);
+	if (part->count > 1)
+		sample = job_attempt_sample(
+			&job->render, stream->stream.params.order.seed, row, attempt, part);
 	index_describe(&stream->dataset->index, sample, text, size);
 }
 

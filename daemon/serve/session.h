@@ -86,7 +86,7 @@ __attribute__((format(printf, 3, 4))) void session_violation(
 
 /* The data set of this name, borrowed; or NULL after refusing the request. */
 struct dataset *session_find_dataset(
-	struct session *session, const ProtobufCBinaryData *name, uint32_t request);
+	struct session *session, const void *name, size_t length, uint32_t request);
 
 /* Why a data set that has FAILED cannot be used, for ERROR_DATASET. */
 struct error_text session_dataset_failure(const struct dataset *dataset);

@@ -7,12 +7,12 @@
 #include <stdio.h>
 
 static void refuse_unknown(
-	struct session *session, const ProtobufCBinaryData *name, uint32_t request)
+	struct session *session, const void *name, size_t length, uint32_t request)
 {
 	const struct catalog *catalog = &session->service->catalog;
 	char text[ERROR_TEXT_MAX];
 	int used = snprintf(text, sizeof(text), "no data set is called \"%s\"; ",
-		escape_bytes(name->data, name->len).text);
+		escape_bytes(name, length).text);
 
 	if (catalog->count == 0)
 		snprintf(text + used, sizeof(text) - (size_t)used,
@@ -26,12 +26,12 @@ static void refuse_unknown(
 }
 
 struct dataset *session_find_dataset(
-	struct session *session, const ProtobufCBinaryData *name, uint32_t request)
+	struct session *session, const void *name, size_t length, uint32_t request)
 {
-	struct dataset *dataset = catalog_find(&session->service->catalog, name->data, name->len);
+	struct dataset *dataset = catalog_find(&session->service->catalog, name, length);
 
 	if (dataset == NULL)
-		refuse_unknown(session, name, request);
+		refuse_unknown(session, name, length, request);
 	return dataset;
 }
 

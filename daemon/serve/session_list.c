@@ -2,6 +2,8 @@
 /* Classes and samples of a data set, page by page. */
 #include "daemon/serve/session.h"
 
+#include "daemon/data/part_name.h"
+#include "daemon/util/escape.h"
 #include "daemon/util/ownership.h"
 
 #include <string.h>
@@ -185,13 +187,35 @@ static void on_dataset(struct dataset_waiter *waiter)
 		listing_destroy(listing);
 }
 
+/* Lists are of whole data sets: the samples in batches of a part are numbered as in those. */
+static bool names_whole(struct session *session, const ProtobufCBinaryData *name, uint32_t request)
+{
+	struct error_text error = {""};
+	struct part_name part;
+
+	if (part_name_parse(&part, name->data, name->len, &error) == 0) {
+		if (part.dataset_length == name->len)
+			return true;
+		error_set(&error, 0,
+			"\"%s\" is a part of a data set: ask for the lists of \"%s\", whose numbers "
+			"of classes and samples are the same",
+			escape_bytes(name->data, name->len).text,
+			escape_bytes(name->data, part.dataset_length).text);
+	}
+	session_refuse(session, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, request, 0, error.text);
+	return false;
+}
+
 /* Answer `from`, now or when its data set is indexed. */
 static void start(
 	struct session *session, const ProtobufCBinaryData *name, const struct listing *from)
 {
-	struct dataset *dataset = session_find_dataset(session, name, from->request);
+	struct dataset *dataset;
 	struct listing *listing;
 
+	if (!names_whole(session, name, from->request))
+		return;
+	dataset = session_find_dataset(session, name->data, name->len, from->request);
 	if (dataset == NULL)
 		return;
 	listing = session->listing_count < PROTOCOL_LISTS_MAX ? malloc(sizeof(*listing)) : NULL;

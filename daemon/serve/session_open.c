@@ -167,9 +167,8 @@ static void become_stream(struct opening *opening)
 static void populate(uv_work_t *work)
 {
 	struct opening *opening = work->data;
-	const struct arena *arena = &opening->stream->stream.arena;
 
-	opening->populated = arena_populate(arena->fd, arena->geometry.bytes, &opening->cancelled);
+	opening->populated = served_stream_populate(opening->stream, &opening->cancelled);
 }
 
 static void on_populated(uv_work_t *work, int status)
@@ -191,7 +190,7 @@ static void on_populated(uv_work_t *work, int status)
 		fail(opening, STOKER__V1__ERROR_CODE__ERROR_MEMORY, text);
 		return;
 	}
-	arena_write_header(&opening->stream->stream.arena);
+	served_stream_ready(opening->stream);
 	become_stream(opening);
 }
 
@@ -251,16 +250,22 @@ void session_handle_open(struct session *session, const Stoker__V1__Open *open)
 			session, STOKER__V1__ERROR_CODE__ERROR_LIMIT, open->request, 0, error.text);
 		return;
 	}
-	dataset = session_find_dataset(session, &open->dataset, open->request);
-	if (dataset == NULL)
-		return;
 	opening = calloc(1, sizeof(*opening));
-	r = opening == NULL
-		    ? error_set(&error, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, "out of memory")
-		    : open_request_parse(&opening->request, open, session->takes_fds, &error);
+	if (opening == NULL) {
+		session_refuse(session, STOKER__V1__ERROR_CODE__ERROR_INTERNAL, open->request, 0,
+			"out of memory");
+		return;
+	}
+	r = open_request_parse(&opening->request, open, session->takes_fds, &error);
 	if (r != 0) {
 		free(opening);
 		session_refuse(session, (Stoker__V1__ErrorCode)r, open->request, 0, error.text);
+		return;
+	}
+	dataset = session_find_dataset(
+		session, open->dataset.data, opening->request.part.dataset_length, open->request);
+	if (dataset == NULL) {
+		free(opening);
 		return;
 	}
 	opening->session = session;

@@ -61,7 +61,7 @@ static void send_bad_sample(struct session *session, struct served_stream **entr
 	uint32_t id = (*entry)->client_id;
 
 	bad_samples_note(&(*entry)->dataset->bad, fault->sample,
-		(*entry)->stream.params.order.samples, fault->bad, &fault->reason);
+		(*entry)->dataset->index.header->samples, fault->bad, &fault->reason);
 	index_describe(&(*entry)->dataset->index, fault->sample, name, sizeof(name));
 	/* The reason comes from a worker, which has seen hostile bytes. */
 	escape_sanitize(fault->reason.text);

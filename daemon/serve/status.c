@@ -168,8 +168,8 @@ static void fill_stream(Stoker__V1__StreamStatus *status, const struct served_st
 	stoker__v1__stream_status__init(status);
 	status->client_pid = (uint32_t)session->pid;
 	status->client = (char *)session->name;
-	status->dataset.data = (uint8_t *)served->dataset->name;
-	status->dataset.len = strlen(served->dataset->name);
+	status->dataset.data = (uint8_t *)served->name;
+	status->dataset.len = strlen(served->name);
 	status->epoch = stream->send_epoch;
 	status->step = stream->send_position / stream->params.batch_size;
 	status->epoch_batches = stream_epoch_batches(&stream->params);

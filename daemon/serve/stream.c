@@ -46,6 +46,7 @@ int stream_init_consume_arena(
 	memset(stream, 0, sizeof(*stream));
 	stream->arena = (struct arena)ARENA_NULL;
 	stream->params = *params;
+	stream->part.count = params->order.samples;
 	stream->filling = -1;
 	r = order_init(&stream->order, &params->order);
 	if (r < 0)
@@ -151,16 +152,13 @@ static void take_retry(struct stream *stream, struct pool_job *job)
 static uint64_t attempt_sample(
 	const struct stream *stream, const struct job_render *job, uint32_t row, uint32_t attempt)
 {
-	const struct order_params *order = &stream->params.order;
-
-	return job_attempt_sample(job, order->seed, row, attempt, order->samples);
+	return job_attempt_sample(job, stream->params.order.seed, row, attempt, &stream->part);
 }
 
 /* How many attempts there may be at a row. */
 static uint32_t attempts(const struct stream *stream)
 {
-	return stream->params.on_bad_sample == BAD_SAMPLE_REPLACE &&
-			       stream->params.order.samples > 1
+	return stream->params.on_bad_sample == BAD_SAMPLE_REPLACE && stream->part.count > 1
 		       ? 1 + REPLACE_TRIES
 		       : 1;
 }
@@ -216,7 +214,8 @@ bool stream_next_job(struct stream *stream, uint32_t most_rows, struct pool_job 
 	job->render.first_row = first;
 	job->render.epoch = slot->epoch;
 	for (uint32_t i = 0; i < job->render.rows; i++)
-		job->render.samples[i] = order_at(&stream->order, slot->position + first + i);
+		job->render.samples[i] = part_sample(
+			&stream->part, order_at(&stream->order, slot->position + first + i));
 	skip_killers(stream, &job->render);
 	if (slot->rows_begun == slot->rows)
 		stream->filling = -1;

@@ -4,6 +4,7 @@
 #include "daemon/batch/arena.h"
 #include "daemon/batch/slot.h"
 #include "daemon/data/order.h"
+#include "daemon/data/part.h"
 #include "daemon/serve/bad_rows.h"
 #include "daemon/serve/cursor.h"
 #include "daemon/serve/suspects.h"
@@ -24,7 +25,7 @@
  * and the stream only says which samples not to try (job_render.skip).
  */
 struct stream_params {
-	struct order_params order;
+	struct order_params order; /* of positions in the data set, or in a part of it */
 	uint32_t batch_size;
 	bool drop_last;
 	uint64_t first_epoch;
@@ -52,6 +53,8 @@ struct stream {
 	struct pool_stream source; /* first: the pool's callbacks get this pointer */
 	struct stream_params params;
 	struct order order;
+	struct part part; /* which samples the positions are: all; else to be set before the first
+			   * job, and borrowed */
 	struct arena arena;
 	struct slot *slots;
 	struct bad_rows *bad_rows; /* of each slot */

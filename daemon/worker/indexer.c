@@ -48,7 +48,8 @@ static void take_result(struct indexer *indexer, struct result *result, int fds[
 		end(indexer);
 	} else if (ops != NULL && result->kind == RESULT_INDEXED && count >= 1) {
 		indexer->ops = NULL;
-		ops->indexed(steal_fd(&fds[0]), count >= 2 ? steal_fd(&fds[1]) : -1, indexer->data);
+		ops->indexed(steal_fd(&fds[0]), count >= 2 ? steal_fd(&fds[1]) : -1,
+			(enum index_origin)result->origin, result->reason.text, indexer->data);
 		end(indexer);
 	}
 	while (count > 0)
@@ -106,9 +107,28 @@ static void on_closed(struct worker_process *process)
 	free(process);
 }
 
+/* Tell it what to reuse and to save into; it waits for that. */
+static void send_job(struct indexer *indexer, const struct indexer_request *request)
+{
+	const struct job_index job = {
+		.kind = JOB_INDEX,
+		.has_saved = request->saved_fd >= 0,
+		.has_save = request->save_fd >= 0,
+	};
+	int fds[2];
+	unsigned count = 0;
+
+	if (request->saved_fd >= 0)
+		fds[count++] = request->saved_fd;
+	if (request->save_fd >= 0)
+		fds[count++] = request->save_fd;
+	if (job_send(indexer->process.fd, &job, sizeof(job), fds, count) < 0)
+		end(indexer);
+}
+
 struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *settings,
-	const char *path, const char *options, uint64_t max_memory, const struct indexer_ops *ops,
-	void *data, struct error_text *error)
+	const struct indexer_request *request, const struct indexer_ops *ops, void *data,
+	struct error_text *error)
 {
 	static const struct worker_process_ops process_ops = {
 		.on_readable = on_readable,
@@ -123,14 +143,15 @@ struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *set
 		return NULL;
 	}
 	indexer->data = data;
-	snprintf(memory, sizeof(memory), "%" PRIu64, max_memory);
+	snprintf(memory, sizeof(memory), "%" PRIu64, request->max_memory);
 
-	const char *const extra[] = {memory, options, path, NULL};
+	const char *const extra[] = {memory, request->options, request->path, NULL};
 
 	if (worker_process_start(
 		    &indexer->process, loop, settings, "index", extra, -1, &process_ops, error) < 0)
 		return NULL;
 	indexer->ops = ops;
+	send_job(indexer, request);
 	return indexer;
 }
 

@@ -11,26 +11,29 @@
  * What stokerd and a worker say to each other, over a SOCK_SEQPACKET pair: one record per message,
  * each of a fixed size, told apart by its first field. Both sides are the same build.
  *
- *   stokerd -> worker   JOB_ATTACH  + 2 or 3 descriptors: arena, index [, data]
+ *   stokerd -> worker   JOB_ATTACH  + 2 to 4 descriptors: arena, index [, data] [, part]
  *                       JOB_RENDER  render rows of a slot of an attached stream
  *                       JOB_DETACH  unmap a stream
  *   worker -> stokerd   RESULT_READY     sandboxed and waiting for work
  *                       RESULT_BAD       one per bad row of the job at hand, unless it ends the stream
  *                       RESULT_RENDERED  one per JOB_RENDER, in order
  *                       RESULT_DETACHED  one per JOB_DETACH
- *   index worker        RESULT_PROGRESS  samples so far
- *                       RESULT_INDEXED   + 1 or 2 descriptors: index [, data]
- *                       RESULT_FAILED    with the reason
+ *
+ *   stokerd -> index worker   JOB_INDEX  + 0 to 2 descriptors: a saved index, a file to save into
+ *   index worker -> stokerd   RESULT_PROGRESS  samples so far
+ *                             RESULT_INDEXED   + 1 or 2 descriptors: index [, data]
+ *                             RESULT_FAILED    with the reason
  */
 enum job_kind {
 	JOB_ATTACH = 1,
 	JOB_RENDER,
 	JOB_DETACH,
+	JOB_INDEX,
 };
 
 enum {
 	JOB_ROWS_MAX = 32, /* samples in one job */
-	JOB_FDS_MAX = 3,   /* descriptors with one record */
+	JOB_FDS_MAX = 4,   /* descriptors with one record */
 	JOB_QUEUE = 2,     /* jobs out with one worker: it never waits for stokerd */
 	JOB_SOCKET_FD = 3, /* a worker's end of the pair */
 	JOB_PAGE_FD = 4,   /* a worker's struct worker_page */
@@ -65,8 +68,9 @@ struct job_attach {
 	uint32_t kind;
 	uint32_t stream;
 	uint32_t on_bad_sample; /* enum bad_sample_policy */
-	uint32_t reserved;
-	uint64_t seed; /* of the stream: its order, replacements and random transforms */
+	uint32_t has_data;      /* 1 = pixels come in a memfd */
+	uint64_t part_samples;  /* of a part of the data set, which comes too; 0 = all of it */
+	uint64_t seed;          /* of the stream: its order, replacements and random transforms */
 	struct arena_geometry geometry;
 	struct transform_plan plan;
 };
@@ -91,11 +95,25 @@ struct job_detach {
 	uint32_t stream;
 };
 
+struct job_index {
+	uint32_t kind;
+	uint32_t has_saved; /* 0 or 1: a file to read the index from, if it still matches */
+	uint32_t has_save;  /* 0 or 1: an empty file to save it into */
+};
+
+/* Where an index has come from, and whether it has been written into the file to save it into. */
+enum index_origin {
+	INDEX_BUILT = 0,
+	INDEX_BUILT_AND_SAVED,
+	INDEX_REUSED,
+};
+
 union job {
 	uint32_t kind;
 	struct job_attach attach;
 	struct job_render render;
 	struct job_detach detach;
+	struct job_index index;
 };
 
 enum result_kind {
@@ -118,9 +136,11 @@ struct result {
 	uint32_t bad;     /* of the bad row: enum bad_reason */
 	uint32_t notes;   /* RENDERED: enum render_note bits, of any of the job's samples */
 	uint32_t sandbox; /* READY: enum sandbox_part bits, Landlock's ABI in the upper half */
+	uint32_t origin;  /* INDEXED: enum index_origin */
 	uint64_t samples; /* PROGRESS */
 	uint64_t busy_ns; /* RENDERED: time spent on the job */
-	struct error_text reason; /* of the bad row, or of RESULT_FAILED */
+	/* Of the bad row, or of FAILED; INDEXED: why a saved index is not used, or none was saved, or "". */
+	struct error_text reason;
 };
 
 /* Where a worker says which row it is at, for the case that it dies there. One memfd page each. */

@@ -10,7 +10,7 @@
  * serve's stream, which must stay until pool_release_stream has said that nobody has it mapped. */
 struct pool_stream {
 	struct job_attach attach;
-	int fds[JOB_FDS_MAX]; /* borrowed: arena, index, and data or -1 */
+	int fds[JOB_FDS_MAX]; /* borrowed: arena, index, then data and part, or -1 */
 	uint32_t attached;    /* workers that have it mapped */
 	bool released;        /* to be unmapped everywhere */
 };

@@ -34,6 +34,7 @@ static struct view *find_or_attach(
 	struct pool_local *local, struct pool_stream *stream, struct error_text *error)
 {
 	struct local_view *entry;
+	int fds[JOB_FDS_MAX];
 
 	for (size_t i = 0; i < local->view_count; i++) {
 		if (local->views[i].stream == stream)
@@ -52,12 +53,10 @@ static struct view *find_or_attach(
 	}
 	entry = &local->views[local->view_count];
 	entry->stream = stream;
-	if (view_init_consume_fds(&entry->view, stream->attach.stream, &stream->attach.plan,
-		    &stream->attach.geometry, dup_fd(stream->fds[0]), dup_fd(stream->fds[1]),
-		    dup_fd(stream->fds[2]), error) < 0)
+	for (unsigned i = 0; i < JOB_FDS_MAX; i++)
+		fds[i] = dup_fd(stream->fds[i]);
+	if (view_init_consume_fds(&entry->view, &stream->attach, fds, error) < 0)
 		return NULL;
-	entry->view.on_bad_sample = stream->attach.on_bad_sample;
-	entry->view.seed = stream->attach.seed;
 	local->view_count++;
 	stream->attached++;
 	return &entry->view;

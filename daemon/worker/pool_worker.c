@@ -340,10 +340,21 @@ bool pool_worker_wants_job(const struct pool_worker *worker)
 	       worker->job_count < JOB_QUEUE;
 }
 
+static int send_attach(struct pool_worker *worker, const struct pool_stream *stream)
+{
+	int fds[JOB_FDS_MAX];
+	unsigned fd_count = 0;
+
+	for (unsigned i = 0; i < JOB_FDS_MAX; i++) {
+		if (stream->fds[i] >= 0)
+			fds[fd_count++] = stream->fds[i];
+	}
+	return job_send(worker->process.fd, &stream->attach, sizeof(stream->attach), fds, fd_count);
+}
+
 /* Make sure that the worker has the job's stream mapped. */
 static int attach(struct pool_worker *worker, struct pool_stream *stream)
 {
-	unsigned fd_count = stream->fds[2] >= 0 ? 3 : 2;
 	int r;
 
 	for (size_t i = 0; i < worker->attachment_count; i++) {
@@ -360,8 +371,7 @@ static int attach(struct pool_worker *worker, struct pool_stream *stream)
 		worker->attachments = attachments;
 		worker->attachment_capacity = capacity;
 	}
-	r = job_send(
-		worker->process.fd, &stream->attach, sizeof(stream->attach), stream->fds, fd_count);
+	r = send_attach(worker, stream);
 	if (r < 0)
 		return r;
 	worker->attachments[worker->attachment_count++] =

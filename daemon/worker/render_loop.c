@@ -61,8 +61,11 @@ static int attach(struct render_loop *loop, const struct job_attach *job, int fd
 		loop->view_capacity = capacity;
 	}
 	view = &loop->views[loop->view_count];
-	r = view_init_consume_fds(view, job->stream, &job->plan, &job->geometry, steal_fd(&fds[0]),
-		steal_fd(&fds[1]), steal_fd(&fds[2]), &error);
+	if (job->has_data == 0) { /* what is there comes without a gap */
+		fds[3] = fds[2];
+		fds[2] = -1;
+	}
+	r = view_init_consume_fds(view, job, fds, &error);
 	if (r < 0) {
 		struct result last_words = {.kind = RESULT_FAILED};
 
@@ -71,8 +74,6 @@ static int attach(struct render_loop *loop, const struct job_attach *job, int fd
 		job_send(loop->fd, &last_words, sizeof(last_words), NULL, 0);
 		return r;
 	}
-	view->on_bad_sample = job->on_bad_sample;
-	view->seed = job->seed;
 	loop->view_count++;
 	return 0;
 }
@@ -153,7 +154,10 @@ static bool disk_was_read(struct render_loop *loop)
 static bool record_has_size(const union job *job, int size, unsigned fd_count)
 {
 	switch (job->kind) {
-	case JOB_ATTACH: return size == sizeof(job->attach) && fd_count >= 2;
+	case JOB_ATTACH:
+		return size == sizeof(job->attach) &&
+		       fd_count ==
+			       2u + (job->attach.has_data != 0) + (job->attach.part_samples != 0);
 	case JOB_RENDER: return size == sizeof(job->render) && fd_count == 0;
 	case JOB_DETACH: return size == sizeof(job->detach) && fd_count == 0;
 	default: return false;
@@ -165,7 +169,7 @@ static bool record_has_size(const union job *job, int size, unsigned fd_count)
  * for the disk. */
 static int look_ahead(struct render_loop *loop)
 {
-	int fds[JOB_FDS_MAX] = {-1, -1, -1};
+	int fds[JOB_FDS_MAX] = {-1, -1, -1, -1};
 	unsigned fd_count;
 	const struct view *view;
 	int r = job_receive(loop->fd, false, &loop->ahead, sizeof(loop->ahead), fds, &fd_count);
@@ -212,7 +216,7 @@ int render_loop_run(struct render_loop *loop, uint32_t sandbox)
 	int r = job_send(loop->fd, &ready, sizeof(ready), NULL, 0);
 
 	while (r >= 0) {
-		int fds[JOB_FDS_MAX] = {-1, -1, -1};
+		int fds[JOB_FDS_MAX] = {-1, -1, -1, -1};
 		union job job;
 
 		r = next_record(loop, &job, fds);

@@ -50,9 +50,9 @@ static void mask_row(const struct view *view, const struct job_render *job, uint
 int render_job_row(struct renderer *renderer, const struct view *view, const struct job_render *job,
 	uint32_t i, _Atomic uint32_t *attempt, struct error_text *why)
 {
-	uint64_t samples = view->index.header->samples;
-	uint32_t tries =
-		view->on_bad_sample == BAD_SAMPLE_REPLACE && samples > 1 ? REPLACE_TRIES : 0;
+	uint32_t tries = view->on_bad_sample == BAD_SAMPLE_REPLACE && view->part.count > 1
+				 ? REPLACE_TRIES
+				 : 0;
 	struct error_text unsaid; /* why a stand-in is bad: told when its own turn comes */
 	int bad = try_row(renderer, view, job, i, 0, job->samples[i], why);
 
@@ -62,7 +62,7 @@ int render_job_row(struct renderer *renderer, const struct view *view, const str
 		if (attempt != NULL)
 			atomic_store_explicit(attempt, n, memory_order_release);
 		if (try_row(renderer, view, job, i, n,
-			    job_attempt_sample(job, view->seed, i, n, samples), &unsaid) == 0) {
+			    job_attempt_sample(job, view->seed, i, n, &view->part), &unsaid) == 0) {
 			arena_rows(&view->arena, job->slot)[job->first_row + i].status =
 				BATCH_ROW_REPLACED;
 			return bad;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "daemon/data/part.h"
 #include "daemon/worker/render.h"
 
 #include <stdatomic.h>
@@ -18,20 +19,24 @@
  * number and their deaths have no part in it.
  */
 
-/* The sample that stands in at try `attempt` (1 .. REPLACE_TRIES) for `sample` of `samples` (at least
- * 2); never `sample` itself. With mix as in splitmix64 (Steele, Lea and Flood 2014):
+/* The position that stands in at try `attempt` (1 .. REPLACE_TRIES) for position `sample` of `samples` (at
+ * least 2); never `sample` itself. With mix as in splitmix64 (Steele, Lea and Flood 2014):
  *   h = 0; for v in seed, epoch, sample, attempt: h = mix(h + v + 0x9e3779b97f4a7c15)
- *   (sample + 1 + h % (samples - 1)) % samples */
+ *   (sample + 1 + h % (samples - 1)) % samples
+ * In a whole data set positions are samples; in a part of one they count its samples. */
 uint64_t replacement_sample(
 	uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t attempt, uint64_t samples);
 
-/* The sample that attempt `attempt` at row `i` of the job is about: its own for 0. */
-static inline uint64_t job_attempt_sample(
-	const struct job_render *job, uint64_t seed, uint32_t i, uint32_t attempt, uint64_t samples)
+/* The sample that attempt `attempt` at row `i` of the job is about: its own for 0, else one of the
+ * stream's `part` (of at least 2). */
+static inline uint64_t job_attempt_sample(const struct job_render *job, uint64_t seed, uint32_t i,
+	uint32_t attempt, const struct part *part)
 {
-	return attempt == 0
-		       ? job->samples[i]
-		       : replacement_sample(seed, job->epoch, job->samples[i], attempt, samples);
+	if (attempt == 0)
+		return job->samples[i];
+	return part_sample(
+		part, replacement_sample(seed, job->epoch, part_position(part, job->samples[i]),
+			      attempt, part->count));
 }
 
 /* Fill row `i` of a job that fits. `attempt` (may be NULL) tells which attempt is at hand. 0, or the

@@ -27,21 +27,37 @@ static void view_open_source(struct view *view, int *data_fd)
 		view->source_errno = errno;
 }
 
-int view_init_consume_fds(struct view *view, uint32_t stream, const struct transform_plan *plan,
-	const struct arena_geometry *geometry, int arena_fd, int index_fd, int data_fd,
-	struct error_text *error)
+/* The samples that the stream is about. */
+static int map_part(
+	struct view *view, const struct job_attach *job, int part_fd, struct error_text *error)
 {
-	_cleanup_fd_ int index_owned = index_fd, data_owned = data_fd;
+	uint64_t samples = view->index.header->samples;
+
+	if (job->part_samples != 0)
+		return part_map(&view->part, part_fd, job->part_samples, samples, error);
+	view->part.count = samples;
+	return 0;
+}
+
+int view_init_consume_fds(struct view *view, const struct job_attach *job,
+	const int fds[JOB_FDS_MAX], struct error_text *error)
+{
+	_cleanup_fd_ int index_owned = fds[1], data_owned = fds[2], part_owned = fds[3];
+	const struct transform_plan *plan = &job->plan;
 	int r;
 
 	*view = (struct view)VIEW_NULL;
-	view->stream = stream;
+	view->stream = job->stream;
 	view->plan = *plan;
-	r = arena_attach_consume_fd(&view->arena, geometry, arena_fd);
+	view->on_bad_sample = job->on_bad_sample;
+	view->seed = job->seed;
+	r = arena_attach_consume_fd(&view->arena, &job->geometry, fds[0]);
 	if (r < 0)
 		return error_set(error, r, "the arena does not have the size announced");
 	r = index_map(&view->index, index_owned, false, error);
-	if (r == 0 && (!transform_plan_valid(plan) || plan->row_bytes != geometry->row_bytes))
+	if (r == 0)
+		r = map_part(view, job, part_owned, error);
+	if (r == 0 && (!transform_plan_valid(plan) || plan->row_bytes != job->geometry.row_bytes))
 		r = error_set(error, -EBADMSG, "the transform plan does not fit the arena");
 	if (r == 0 && view->index.header->root_length >= PATH_MAX)
 		r = error_set(error, -EBADMSG, "the data set's path is too long");
@@ -58,6 +74,7 @@ int view_init_consume_fds(struct view *view, uint32_t stream, const struct trans
 void view_finish(struct view *view)
 {
 	arena_finish(&view->arena);
+	part_unmap(&view->part);
 	index_unmap(&view->index);
 	view->source_fd = close_fd(view->source_fd);
 }

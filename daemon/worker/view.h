@@ -3,8 +3,10 @@
 
 #include "daemon/batch/arena.h"
 #include "daemon/data/index.h"
+#include "daemon/data/part.h"
 #include "daemon/image/transform.h"
 #include "daemon/util/error.h"
+#include "daemon/worker/job.h"
 
 #include <stdint.h>
 
@@ -15,9 +17,10 @@ struct view {
 	struct index index;
 	int source_fd; /* IDX: the file or memfd with the pixels; all others: the root (O_PATH) */
 	int source_errno; /* why source_fd is -1: then every sample is bad, for this reason */
+	struct part part; /* what stands in for bad samples comes from it */
 	struct arena arena;
 	struct transform_plan plan;
-	uint32_t on_bad_sample; /* enum bad_sample_policy; set after init, like seed */
+	uint32_t on_bad_sample; /* enum bad_sample_policy */
 	uint64_t seed;
 };
 
@@ -26,9 +29,8 @@ struct view {
 		.source_fd = -1, .arena = ARENA_NULL                                               \
 	}
 
-/* Map everything. Takes all three descriptors also on failure; `data_fd` is -1 unless the index says
- * that pixels are in a memfd. 0, -EBADMSG with the reason, or -errno. */
-int view_init_consume_fds(struct view *view, uint32_t stream, const struct transform_plan *plan,
-	const struct arena_geometry *geometry, int arena_fd, int index_fd, int data_fd,
-	struct error_text *error);
+/* Map everything. Takes the descriptors (arena, index, then data and part, each -1 unless `job` says that
+ * it is there) also on failure. 0, -EBADMSG with the reason, or -errno. */
+int view_init_consume_fds(struct view *view, const struct job_attach *job,
+	const int fds[JOB_FDS_MAX], struct error_text *error);
 void view_finish(struct view *view);

@@ -32,6 +32,10 @@
  * maps do not count, so streams do not. */
 #define WORKER_DATA_MAX (UINT64_C(1536) << 20)
 
+/* Any file that an index worker writes, the one to save an index into among them; or what unpacked data
+ * may take, if that is more. */
+#define INDEX_FILE_MAX (UINT64_C(4) << 30)
+
 static void set_limit(int resource, rlim_t value)
 {
 	struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
@@ -122,9 +126,13 @@ int main(int argc, char **argv)
 	}
 	settle_in(indexing ? JOB_SOCKET_FD + 1 : JOB_PAGE_FD + 1);
 	if (indexing) {
+		uint64_t max_memory = strtoull(argv[3], NULL, 10);
+
+		set_limit(RLIMIT_FSIZE, max_memory > INDEX_FILE_MAX ? max_memory : INDEX_FILE_MAX);
 		if (sandbox(argv[2], argv + 5, true, &active) < 0)
 			return WORKER_EXIT_SANDBOX;
-		r = index_job_run(JOB_SOCKET_FD, argv[5], &options, strtoull(argv[3], NULL, 10));
+		r = index_job_run(JOB_SOCKET_FD, argv[5], &options, (const char *const *)argv + 6,
+			max_memory);
 	} else {
 		struct render_loop loop = RENDER_LOOP_NULL;
 

@@ -3,16 +3,19 @@
 
 import gzip
 import os
+import re
+import selectors
 import shutil
 import signal
+import subprocess
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import make_data
-from client import FLOAT, ServerError, all_rows, grayscale, pb
-from daemon import children, read_proc
+from client import FLOAT, GUARD, ServerError, all_rows, grayscale, pb
+from daemon import BUILD, children, read_proc
 from reference import epoch_order, folder_pixels, folder_samples, nchw, to_float
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root to become another user')
@@ -303,6 +306,43 @@ def test_killed_index_worker(start_daemon, slow_idx):
             client.answer(request, 'opened')
         assert caught.value.code == pb.ERROR_DATASET and 'slow' in caught.value.text
         assert client.answer(open_slow(client), 'opened').dataset_samples == 400
+
+
+def wait_for_text(fd, words):
+    """What comes from `fd`, up to the end of these words."""
+    text = ''
+    while words not in text:
+        with selectors.DefaultSelector() as selector:
+            selector.register(fd, selectors.EVENT_READ)
+            assert selector.select(GUARD), text
+        text += os.read(fd, 4096).decode()
+    return text
+
+
+@pytest.mark.xdist_group('slow index')
+@pytest.mark.parametrize('terminal', [False, True], ids=['log', 'terminal'])
+@pytest.mark.parametrize('tool', ['bench', 'train'])
+def test_tools_tell_that_they_wait(start_daemon, slow_idx, terminal, tool):
+    """A line on a terminal, written over; in a log a line after a second."""
+    daemon = start_daemon({'slow': slow_idx}, workers=0)
+    indexer, = children(daemon.pid)
+    os.kill(indexer, signal.SIGSTOP)
+    command = {'bench': [BUILD / 'client/cli/stoker', 'bench', 'slow', '--dtype', 'u8',
+                         '--batch-size', '1', '--epochs', '1'],
+               'train': [BUILD / 'trainer/stoker-train', '--dataset', 'slow', '--epochs', '1']}[tool]
+    ours, theirs = os.openpty() if terminal else os.pipe()
+    process = subprocess.Popen([*command, '--socket', daemon.socket_path],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    try:
+        text = wait_for_text(ours, ' images so far')
+        assert re.search(r'indexing, \d+ images so far', text)
+        assert terminal or re.match(r'stoker[ -]\w+: indexing', text)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.kill(indexer, signal.SIGCONT)
 
 
 @pytest.mark.xdist_group('slow index')

@@ -126,6 +126,7 @@ static inline struct dataset *add_dataset(struct catalog *catalog, const char *n
 	dataset->references = 1;
 	dataset->catalog = catalog;
 	dataset->index_fd = dataset->data_fd = -1;
+	dataset->store = (struct index_store)INDEX_STORE_NULL;
 	dataset->name = strdup(name);
 	dataset->path = strdup("/in/memory");
 	assert(dataset->name && dataset->path);

@@ -86,6 +86,7 @@ static void test_defaults(void **state)
 	assert_int_equal(load(&config, "--socket /run/test.sock"), 0);
 	assert_int_equal(config.workers, CONFIG_WORKERS_AUTO);
 	assert_int_equal(config.memory, 0);
+	assert_null(config.index_dir);
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_AUTO);
 	assert_int_equal(config.log_level, LOG_LEVEL_INFO);
 	assert_int_equal(config.image_timeout, 60);
@@ -104,7 +105,8 @@ static void test_flags(void **state)
 	assert_int_equal(
 		load(&config,
 			"--socket /a/b.sock --workers=4 --memory 512M --sandbox require "
-			"--log-level debug --image-timeout 7 --check-config --dataset train=./data/train/ "
+			"--index-dir saved/ --log-level debug --image-timeout 7 --check-config "
+			"--dataset train=./data/train/ "
 			"--dataset v.1-x_2=/val"),
 		0);
 	assert_string_equal(config.socket_path, "/a/b.sock");
@@ -115,6 +117,8 @@ static void test_flags(void **state)
 	assert_int_equal(config.image_timeout, 7);
 	assert_true(config.check_only);
 	assert_int_equal(config.dataset_count, 2);
+	snprintf(expected, sizeof(expected), "%s/saved", config.directory);
+	assert_string_equal(config.index_dir, expected);
 	snprintf(expected, sizeof(expected), "%s/data/train", config.directory);
 	assert_string_equal(config_find_dataset(&config, "train")->path, expected);
 	assert_string_equal(config_find_dataset(&config, "v.1-x_2")->path, "/val");
@@ -132,6 +136,7 @@ static void test_file(void **state)
 					    "[stokerd]\n"
 					    "workers = 3\n"
 					    "memory = 2G\n"
+					    "index_dir = saved\n"
 					    "sandbox=require\n"
 					    "log_level = warning\n"
 					    "image_timeout = 86400\n"
@@ -148,6 +153,8 @@ static void test_file(void **state)
 	assert_string_equal(config.config_path, config_path);
 	assert_int_equal(config.workers, 3);
 	assert_int_equal(config.memory, UINT64_C(2) << 30);
+	snprintf(expected, sizeof(expected), "%s/saved", directory);
+	assert_string_equal(config.index_dir, expected);
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_REQUIRE);
 	assert_int_equal(config.log_level, LOG_LEVEL_WARNING);
 	assert_int_equal(config.image_timeout, 86400);
@@ -242,6 +249,7 @@ static void test_wrong_flags(void **state)
 	assert_refused("--memory 0", "--memory: '0' is too little");
 	assert_refused("--memory 5MB", "--memory: '5MB' is not a size");
 	assert_refused("--memory 99999999999G", "--memory: '99999999999G' is not a size");
+	assert_refused("--index-dir=", "--index-dir: the path is empty");
 	assert_refused("--sandbox yes", "--sandbox: 'yes' is neither 'require' nor 'auto'");
 	assert_refused(
 		"--log-level inof", "--log-level: unknown level 'inof'; did you mean 'info'?");
@@ -319,7 +327,8 @@ static void test_print_is_a_config_file(void **state)
 	struct config config;
 
 	(void)state;
-	assert_int_equal(load_file(&config, "[stokerd]\nworkers = 0\nmemory = 3M\n[dataset a]\n"
+	assert_int_equal(load_file(&config, "[stokerd]\nworkers = 0\nmemory = 3M\n"
+					    "index_dir = /a\\\\b\n[dataset a]\n"
 					    "path = /with\\\\back;semi\\s\nalso_read = /x\\;y;/z\n"
 					    "hidden = take\nallow_empty = yes\nclasses = /c;\\s\n"),
 		0);
@@ -333,6 +342,7 @@ static void test_print_is_a_config_file(void **state)
 		assert_int_equal(load_file(&config, text[i]), 0);
 	}
 	config_finish(&config);
+	assert_non_null(strstr(text[0], "index_dir = /a\\\\b\n"));
 	assert_non_null(strstr(text[0], "path = /with\\\\back;semi\\s\n"));
 	assert_non_null(strstr(text[0], "hidden = take\nallow_empty = yes\nclasses = /c;\\s\n"));
 	assert_string_equal(text[0], text[1]);

@@ -66,6 +66,18 @@ static void the_data_come_first(void **state)
 	check_refused(&cursor, "data set", "fingerprint");
 }
 
+/* The upper half of a fingerprint is the data set's, the lower one the part's. */
+static void another_part_is_named(void **state)
+{
+	struct cursor cursor = own;
+
+	(void)state;
+	cursor.fingerprint ^= 1;
+	check_refused(&cursor, "another part of the data set", "12345678");
+	cursor.fingerprint ^= UINT64_C(1) << 40;
+	check_refused(&cursor, "from other data", "12345678");
+}
+
 static void positions(void **state)
 {
 	struct cursor cursor = own;
@@ -144,6 +156,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_differs_is_named),
 		cmocka_unit_test(the_data_come_first),
+		cmocka_unit_test(another_part_is_named),
 		cmocka_unit_test(positions),
 		cmocka_unit_test(a_message_and_back),
 		cmocka_unit_test(an_empty_message_is_the_first_place_of_one_rank),

@@ -57,6 +57,7 @@ static void rig_start(struct rig *rig, uint32_t samples, enum bad_sample_policy 
 	assert_int_equal(arena_create(&rig->view.arena, &geometry), 0);
 	assert_int_equal(arena_populate(rig->view.arena.fd, geometry.bytes, NULL), 0);
 	memset(arena_pixels(&rig->view.arena, 0, 0), 0xee, BATCH * BYTES);
+	rig->view.part.count = samples;
 	rig->view.on_bad_sample = policy;
 	rig->view.seed = SEED;
 	rig->job = (struct job_render){.kind = JOB_RENDER, .rows = BATCH, .epoch = EPOCH};
@@ -250,6 +251,32 @@ static void unreadable_is_told_apart(void **state)
 	rig_finish(&rig);
 }
 
+/* In a part of a data set everything is counted in the part. */
+static void a_part_replaces_from_itself(void **state)
+{
+	static const uint32_t part[] = {2, 3, 5, 7, 11, 13, 17};
+	enum { COUNT = sizeof(part) / sizeof(part[0]) };
+	struct rig rig;
+
+	(void)state;
+	rig_start(&rig, SAMPLES, BAD_SAMPLE_REPLACE);
+	rig.view.part = (struct part){part, COUNT};
+	for (uint32_t at = 0; at < COUNT; at++) {
+		uint64_t other = part[replacement_sample(SEED, EPOCH, at, 1, COUNT)];
+
+		rig.job.samples[0] = part[at];
+		rig.samples[part[at]].length = BYTES - 1;
+		assert_int_equal(render(&rig, 0), BAD_PICTURE);
+		check_row(&rig, 0, other, BATCH_ROW_REPLACED);
+		rig.samples[part[at]].length = BYTES;
+	}
+	for (uint32_t at = 0; at < COUNT; at++)
+		spoil(&rig, part[at]);
+	assert_int_equal(render(&rig, 0), BAD_PICTURE);
+	check_row(&rig, 0, part[COUNT - 1], BATCH_ROW_MASKED);
+	rig_finish(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +289,7 @@ int main(void)
 		cmocka_unit_test(without_a_good_choice_the_row_is_masked),
 		cmocka_unit_test(killers_are_skipped),
 		cmocka_unit_test(unreadable_is_told_apart),
+		cmocka_unit_test(a_part_replaces_from_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
