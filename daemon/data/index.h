@@ -66,8 +66,7 @@ struct index_header {
 	uint32_t pixels;         /* IDX: enum index_pixels; 0 in all others */
 	uint32_t empty_classes;  /* classes without samples */
 	uint32_t orientation;    /* of the first sample, by its EXIF data: 1 .. 8; or 0, unknown */
-	uint32_t
-		problem_length; /* behind the root in the blob: a sentence, of a size of 0, 0 only */
+	uint32_t problem_length; /* behind the root in the blob; 0 but for a size of 0, 0 */
 	uint32_t reserved;
 	uint64_t blob_bytes;
 };
