@@ -154,13 +154,14 @@ def test_clipping_changes_nothing_else(corpus):
 
 def transposed(name):
     """As ImageOps.exif_transpose has it; EXIF data that it fails on change nothing."""
-    with warnings.catch_warnings(), Image.open(name) as image:
+    with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        try:
-            turned = ImageOps.exif_transpose(image)
-        except SyntaxError:
-            turned = Image.open(name)
-        return np.asarray(turned.convert('RGB'))
+        with Image.open(name) as image:
+            try:
+                turned = ImageOps.exif_transpose(image)
+            except SyntaxError:
+                turned = Image.open(name)
+            return np.asarray(turned.convert('RGB'))
 
 
 def test_turned_as_by_pillow(corpus):
