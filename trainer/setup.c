@@ -104,6 +104,56 @@ static int input_of(struct training *training, const struct stoker_info *info, c
 	return 0;
 }
 
+static int ask_classes(struct training *training, const char *name, struct stoker_classes **classes)
+{
+	char *whole = strndup(name, strcspn(name, "[")); /* parts have the classes of all */
+	int r = whole ? stoker_classes(training->stoker, whole, classes) : -ENOMEM;
+
+	free(whole);
+	if (r < 0)
+		return problem_set(&training->problem, r, "data set %s: %s", name,
+			r == -ENOMEM ? "out of memory" : stoker_message(training->stoker));
+	return 0;
+}
+
+/* The two names as people may read them. */
+static int refuse_class(struct training *training, uint32_t label,
+	const struct stoker_class *of_train, const struct stoker_class *of_val)
+{
+	char *train = of_train ? stoker_escape(of_train->name, of_train->length) : NULL;
+	char *val = stoker_escape(of_val->name, of_val->length);
+	int r = problem_set(&training->problem, -EINVAL,
+		"class %u is %s%.60s%s in data set %s, but '%.60s' in %s: give both the same list of "
+		"classes (`classes` in stokerd.conf)",
+		label, of_train ? "'" : "", train ? train : "none", of_train ? "'" : "",
+		training->options->dataset, val ? val : "?", training->options->val);
+
+	free(train);
+	free(val);
+	return r;
+}
+
+/* A label must mean the same in both data sets; the last classes may be missing in validation. */
+static int compare_classes(struct training *training)
+{
+	struct stoker_classes *train = NULL, *val = NULL;
+	int r = ask_classes(training, training->options->dataset, &train);
+
+	if (r == 0)
+		r = ask_classes(training, training->options->val, &val);
+	for (uint32_t i = 0; r == 0 && i < val->count; i++) {
+		const struct stoker_class *of_train = i < train->count ? &train->list[i] : NULL;
+		const struct stoker_class *of_val = &val->list[i];
+
+		if (!of_train || of_train->length != of_val->length ||
+			memcmp(of_train->name, of_val->name, of_val->length) != 0)
+			r = refuse_class(training, i, of_train, of_val);
+	}
+	stoker_classes_free(train);
+	stoker_classes_free(val);
+	return r;
+}
+
 static int check_val(struct training *training)
 {
 	const struct stoker_info *train = training->train.info, *val = training->val.info;
@@ -119,11 +169,7 @@ static int check_val(struct training *training)
 			"the same",
 			training->options->dataset, train->shape[0], train->shape[1],
 			train->shape[2], name, val->shape[0], val->shape[1], val->shape[2]);
-	if (train->classes != val->classes)
-		return problem_set(&training->problem, -EINVAL,
-			"data set %s has %u classes, %s has %u; both must have the same ones",
-			training->options->dataset, train->classes, name, val->classes);
-	return 0;
+	return compare_classes(training);
 }
 
 static int make_model(struct training *training)

@@ -141,6 +141,26 @@ def test_without_gpu(daemon):
                      result.stderr)
 
 
+def test_classes_of_validation(start_daemon, grey_folder, scratch):
+    """A label must mean the same in both data sets; the last classes may be missing."""
+    for name, missing in ('last', 'class9'), ('first', 'class0'):
+        shutil.copytree(grey_folder, f'{scratch}/{name}')
+        shutil.rmtree(f'{scratch}/{name}/{missing}')
+    daemon = start_daemon({'d': grey_folder, 'last': f'{scratch}/last',
+                           'first': f'{scratch}/first'})
+    run(daemon, '--epochs', 1, '--val', 'last')
+    says = run(daemon, '--epochs', 1, '--val', 'first', status=1).stderr.splitlines()[-1]
+    assert "class 0 is 'class0' in data set d, but 'class1' in first" in says
+    says = run(daemon, '--epochs', 1, '--val', 'd', data='last', status=1).stderr.splitlines()[-1]
+    assert "class 9 is none in data set last, but 'class9' in d" in says
+
+
+def test_parts(daemon):
+    """One folder for training and validation."""
+    result = run(daemon, '--epochs', 1, '--val', 'd[80%:]', '--json', data='d[:80%]')
+    assert json.loads(result.stdout)['images'] == 240
+
+
 def test_bad_sample(start_daemon, grey_folder, scratch):
     folder = shutil.copytree(grey_folder, f'{scratch}/bad')
     with open(f'{folder}/class3/3.png', 'r+b') as file:
