@@ -47,6 +47,8 @@ struct session {
 	uint32_t stream_count;    /* streams and openings */
 	struct listing *listings; /* linked list of lists whose data set is being indexed */
 	uint32_t listing_count;
+	struct dataset *listed_dataset;  /* of the part of which a list goes on, both referenced; */
+	struct shared_part *listed_part; /* or NULL */
 	uint32_t last_stream_id;
 };
 

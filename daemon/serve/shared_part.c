@@ -57,6 +57,12 @@ struct shared_part *shared_part_get(struct dataset *dataset, uv_loop_t *loop, st
 	return part;
 }
 
+struct shared_part *shared_part_ref(struct shared_part *part)
+{
+	part->references++;
+	return part;
+}
+
 int shared_part_fill(struct shared_part *part)
 {
 	uint64_t samples = part->dataset->index.header->samples;

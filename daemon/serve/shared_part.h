@@ -45,4 +45,5 @@ int shared_part_fill(struct shared_part *part);
 /* After a fill: give back what drawing had taken of the budget. On the loop. */
 void shared_part_filled(struct shared_part *part);
 
+struct shared_part *shared_part_ref(struct shared_part *part);
 void shared_part_unref(struct shared_part *part); /* NULL is fine */

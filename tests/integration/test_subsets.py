@@ -242,6 +242,36 @@ def test_a_worker_that_dies_gets_the_part_again(start_daemon, grey_folder):
         np.testing.assert_array_equal(np.concatenate(got), subset(0, 150))
 
 
+def test_lists_of_a_part(start_daemon, grey_folder):
+    """Samples by their position in the part, with their numbers in the whole; classes count the part."""
+    labels = folder_pixels(grey_folder, grey=True)[1]
+    daemon = start_daemon({'train': grey_folder}, settle=True)
+    with daemon.client() as client:
+        whole = [(e.sample, e.label, e.path) for e in client.list_samples(b'train').entry]
+        for name, (a, b) in PARTS.items():
+            chosen = subset(a, b)
+            page = client.list_samples(name.encode())
+            assert page.total == b - a
+            assert [(e.sample, e.label, e.path) for e in page.entry] == [whole[i] for i in chosen]
+            page = client.list_samples(name.encode(), first=b - a - 1, count=5)
+            assert [e.sample for e in page.entry] == [chosen[-1]]
+            classes = client.list_classes(name.encode())
+            assert [c.samples for c in classes.entry] == np.bincount(
+                labels[chosen], minlength=10).tolist()
+            opened = client.open(name, dtype=pb.DTYPE_U8)
+            assert page.fingerprint == classes.fingerprint == opened.opened.fingerprint
+            opened.close()
+        for name in ('train[:9O%]', 'train[5:5]', 'train[:301]', 'none[:5]'):
+            for ask in (client.list_samples, client.list_classes):
+                with pytest.raises(ServerError):
+                    ask(name.encode())
+        with daemon.client() as leaver:
+            for number in range(8):
+                leaver.send(list_samples=pb.ListSamples(request=number + 1,
+                                                        dataset=b'train[:%d]' % (number + 7)))
+    daemon.wait_idle()
+
+
 def test_tools(start_daemon, scratch, grey_folder):
     """stoker-train, bench and dump take such names as any other."""
     daemon = start_daemon({'train': grey_folder}, settle=True)
