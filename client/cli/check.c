@@ -19,6 +19,10 @@ static const char help[] =
 	"\n"
 	"  --digest         print of each good image, in order, XXH3-64 of its RGB pixels (16 hexadecimal\n"
 	"                   digits), two spaces and its path; what is bad goes to standard error then\n"
+	"  --exif-orientation\n"
+	"                   digests of pictures turned as their EXIF data say\n"
+	"  --grey16 high|clip\n"
+	"                   of 16-bit grey the high byte (default), or clipped at 255 as in Pillow\n"
 	"  --workers N      worker processes for PATHs (default: one per CPU)\n"
 	"  --json           print a JSON object in each line: {path, reason, text} of a bad image, with\n"
 	"                   --digest also {path, xxh3, width, height, bytes} of a good one, and at last\n"
@@ -118,8 +122,11 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 {
 	struct check check = {.cli = cli};
 	struct check_sources sources = {.list = NULL};
+	int grey16 = false;
 	const struct cli_option table[] = {
 		{"digest", 0, CLI_FLAG, &check.digest},
+		{"exif-orientation", 0, CLI_FLAG, &check.exif_orientation},
+		{"grey16", 0, CLI_CHOICE, &grey16, .choices = cli_grey16},
 		{"workers", 0, CLI_NUMBER, &check.workers, 0, 4096, .given = &check.workers_given},
 		{NULL},
 	};
@@ -129,6 +136,7 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 	r = cli_parse(cli, table, argc, argv, 1, INT32_MAX);
 	if (r != CLI_OK)
 		return r == CLI_DONE ? CLI_OK : r;
+	check.grey16_clip = grey16;
 	check.out = check.digest && !cli->json ? stderr : stdout;
 	for (int i = 0; i < cli->argument_count && r == CLI_OK; i++) {
 		if (cli->arguments[i][0] == '\0')

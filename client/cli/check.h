@@ -35,7 +35,8 @@ struct check_sources {
 struct check {
 	const struct cli *cli;
 	bool digest;
-	uint64_t workers; /* of a private daemon */
+	bool exif_orientation, grey16_clip; /* as in struct stoker_options */
+	uint64_t workers;                   /* of a private daemon */
 	bool workers_given;
 	FILE *out; /* for bad files and the summary: stdout, unless digests go there */
 	uint64_t images, bad;

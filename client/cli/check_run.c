@@ -219,6 +219,8 @@ static int open_stream(const struct run *run, struct stoker_stream **stream)
 	options.transforms = NULL;
 	options.dtype = STOKER_U8;
 	options.rows = STOKER_ROWS_DIGESTS;
+	options.exif_orientation = run->check->exif_orientation;
+	options.grey16_clip = run->check->grey16_clip;
 	options.on_bad_sample = STOKER_BAD_MASK;
 	options.indexing = show_indexing;
 	r = stoker_open(run->stoker, &options, stream);

@@ -24,7 +24,7 @@ from PIL import Image
 import make_data
 from client import GUARD
 from daemon import SANITIZER, STOKERD, WORKER, children, wait_pid_gone
-from test_image_corpus import CASES
+from test_image_corpus import CASES, transposed
 from test_tool import STOKER
 from test_tool import run as stoker
 
@@ -108,6 +108,19 @@ def test_corpus(corpus, runtime):
     wrong = [path for path in equal if digests[path] != digest_of(path)]
     assert not wrong, wrong
     assert all(bad[path] == 'empty file' for path in bad if os.path.getsize(path) == 0)
+
+
+def test_corpus_turned_and_clipped(corpus, runtime):
+    """With both decode options, every good file but those of a broken palette has Pillow's digest."""
+    paths = [f'{CASES}/{row["file"]}' for row in corpus if row['class'][0] == 'A' and row[
+        'exif_orientation'] or (row['class'][0] == 'E' and row['pillow_mode'] == 'I')]
+    assert len(paths) == 66
+    checked = check('--digest', '--exif-orientation', '--grey16', 'clip', '--', *paths,
+                    env={'XDG_RUNTIME_DIR': runtime})
+    assert [path for _, path in checked.digests()] == paths
+    wrong = [path for digest, path in checked.digests()
+             if digest != xxhash.xxh3_64_hexdigest(transposed(path).tobytes())]
+    assert not wrong, wrong
 
 
 def test_corpus_folder(corpus, runtime):
