@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import make_data
-from client import all_rows, pb
+from client import ServerError, all_rows, pb
 from reference import folder_pixels
 
 SAVED, REUSED, BUILT = ', the index is saved', ', from the saved index', ''
@@ -141,6 +141,28 @@ def test_content_does_not_matter(indexing, folder):
     assert indexing.origin(folder) == SAVED
     Path(folder, 'class2/5.png').write_bytes(b'no picture any more')
     assert indexing.origin(folder) == REUSED
+
+
+def test_mended_pictures_are_noticed(indexing, folder):
+    """An index of a data set without a picture that can be read is used only while that is so."""
+    paths = sorted(Path(folder).rglob('*.png'))
+    good = paths[3].read_bytes()
+    for path in paths:
+        path.write_bytes(b'no picture')
+    age(folder)
+    for line in (SAVED, REUSED):
+        daemon = indexing.start(folder)
+        daemon.log.wait(line)
+        with daemon.client() as client, pytest.raises(ServerError, match='can be read'):
+            client.open('train', dtype=pb.DTYPE_U8)
+        daemon.terminate()
+    paths[3].write_bytes(good)
+    age(folder)
+    daemon = indexing.start(folder)
+    daemon.log.wait(f'the saved index is not used: {folder}.* has changed')
+    with daemon.client() as client:
+        assert client.open('train', dtype=pb.DTYPE_U8, batch_size=60,
+                           on_bad_sample=pb.ON_BAD_SAMPLE_MASK).shape == (3, 28, 28)
 
 
 def test_young_data_sets_are_not_saved(indexing, folder):
