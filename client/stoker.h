@@ -268,7 +268,7 @@ struct stoker_classes {
 	uint64_t fingerprint; /* of the data set's index, as in struct stoker_info */
 };
 
-/* Ask for the classes of `dataset`; free the answer with stoker_classes_free. Waits as stoker_open does:
+/* Ask for the classes of `dataset` (-EINVAL of a part of one); free the answer with stoker_classes_free. Waits as stoker_open does:
  * -ENOENT, -ENODATA, -ETIMEDOUT; -ESTALE: the data set was indexed anew meanwhile; -ENOMEM. */
 STOKER_API int stoker_classes(
 	struct stoker *stoker, const char *dataset, struct stoker_classes **classes);

@@ -17,41 +17,50 @@ struct run {
 	struct check *check;
 	struct stoker *stoker;
 	const char *name;
+	char *whole; /* NULL, or the name of the data set of which that is a part */
 	const struct check_files *files;
 	struct stoker_samples *page; /* NULL, or the paths around the last one that was needed */
 	uint64_t done, total, bad;   /* samples of this data set */
 	double begin;
 };
 
-/* The name of the sample at `position`, escaped; the caller frees. NULL after a failure, which has been
- * told. */
-static char *name_at(struct run *run, uint64_t position)
+/* Have the path of sample `index` in the page. CLI_OK, or CLI_FAILED after saying why. */
+static int turn_page(struct run *run, uint64_t index)
 {
+	const char *name = run->whole != NULL ? run->whole : run->name;
 	uint64_t many = run->check->digest ? 0 : NAMES_MIN;
-	const struct stoker_sample *sample;
-	char *name = NULL;
 
+	if (run->page != NULL && index >= run->page->first &&
+		index - run->page->first < run->page->count)
+		return CLI_OK;
+	stoker_samples_free(run->page);
+	if (stoker_samples(run->stoker, name, index, many, &run->page) < 0)
+		return cli_error(run->check->cli, CLI_FAILED, "%s", stoker_message(run->stoker));
+	if (run->page->count == 0)
+		return cli_error(run->check->cli, CLI_FAILED,
+			"the daemon does not name sample %" PRIu64, index);
+	return CLI_OK;
+}
+
+/* The name of sample `index`, escaped; the caller frees. NULL after a failure, which has been told. */
+static char *name_of(struct run *run, uint64_t index)
+{
+	char *name;
+
+	if (run->files != NULL && index >= run->files->count) {
+		cli_error(run->check->cli, CLI_FAILED,
+			"the daemon speaks of file %" PRIu64 " of %zu", index, run->files->count);
+		return NULL;
+	}
 	if (run->files != NULL) {
-		const char *path = run->files->list[position].path;
-
-		name = stoker_escape(path, strlen(path));
+		name = stoker_escape(
+			run->files->list[index].path, strlen(run->files->list[index].path));
 	} else {
-		if (run->page == NULL || position < run->page->first ||
-			position - run->page->first >= run->page->count) {
-			stoker_samples_free(run->page);
-			if (stoker_samples(run->stoker, run->name, position, many, &run->page) <
-				0) {
-				cli_error(run->check->cli, CLI_FAILED, "%s",
-					stoker_message(run->stoker));
-				return NULL;
-			}
-		}
-		if (run->page->count == 0) {
-			cli_error(run->check->cli, CLI_FAILED,
-				"the daemon does not name sample %" PRIu64, position);
+		const struct stoker_sample *sample;
+
+		if (turn_page(run, index) != CLI_OK)
 			return NULL;
-		}
-		sample = &run->page->list[position - run->page->first];
+		sample = &run->page->list[index - run->page->first];
 		name = stoker_escape(sample->path, sample->length);
 	}
 	if (name == NULL)
@@ -124,19 +133,19 @@ static int tell_batch(struct run *run, const struct stoker_batch *batch)
 
 	for (uint32_t row = 0; row < batch->rows; row++) {
 		bool bad = batch->statuses != NULL && batch->statuses[row] != STOKER_ROW_OK;
-		uint64_t position = run->done + row;
+		uint64_t index = batch->samples[row]; /* masked rows keep their own */
 		const char *reason, *text;
 		char *name;
 
 		if (!bad && !run->check->digest)
 			continue;
-		name = name_at(run, position);
+		name = name_of(run, index);
 		if (name == NULL)
 			return CLI_FAILED;
 		if (bad) {
 			bad_reason(batch, row, &at, &reason, &text);
-			if (run->files != NULL && run->files->list[position].error != 0)
-				text = strerror(run->files->list[position].error);
+			if (run->files != NULL && run->files->list[index].error != 0)
+				text = strerror(run->files->list[index].error);
 			tell_bad(run, name, reason, text);
 		} else {
 			tell_digest(run, name, &digests[row]);
@@ -236,13 +245,19 @@ int check_run(struct check *check, struct stoker *stoker, const char *name,
 {
 	struct run run = {.check = check, .stoker = stoker, .name = name, .files = files};
 	struct stoker_stream *stream = NULL;
+	const char *bracket = strchr(name, '[');
 	int r = open_stream(&run, &stream);
 
 	if (r != CLI_OK)
 		return r;
+	if (bracket != NULL) {
+		run.whole = strndup(name, (size_t)(bracket - name));
+		if (run.whole == NULL)
+			r = cli_error(check->cli, CLI_FAILED, "out of memory");
+	}
 	run.total = stoker_stream_info(stream)->epoch_samples;
 	run.begin = cli_now();
-	if (files != NULL && run.total != files->count)
+	if (r == CLI_OK && files != NULL && run.total != files->count)
 		r = cli_error(
 			check->cli, CLI_FAILED, "the daemon counts other files than there are");
 	if (r == CLI_OK)
@@ -250,6 +265,7 @@ int check_run(struct check *check, struct stoker *stoker, const char *name,
 	check->images += run.done;
 	check->seconds += cli_now() - run.begin;
 	stoker_samples_free(run.page);
+	free(run.whole);
 	stoker_close(stream);
 	return r;
 }

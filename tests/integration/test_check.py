@@ -349,12 +349,22 @@ def test_names_of_a_daemon(start_daemon, scratch, grey_folder):
     bad, counts = check('train', 'val', *socket, status=1, cwd=scratch).bad()
     assert counts == (800, 167)
     assert set(bad) == {f'{root}/class{i % 2}/{i}.png' for i in range(0, 500, 3)}
+    bad_of_train = bad
     checked = check('val', '--digest', *socket, cwd=scratch)
     assert len(checked.digests()) == 300
     assert all(d == digest_of(p) for d, p in checked.digests())
     checked = check('nothing', 'val', *socket, status=1, cwd=scratch)
     assert 'train' in checked.err and 'no file here' in checked.err
     assert checked.bad() == ({}, (300, 0))
+    # Parts: their bad samples are named, and together they are the whole.
+    parts = [check(f'train[{bounds}]', '--digest', *socket, cwd=scratch, status=1)
+             for bounds in (':30%', '30%:')]
+    found = [part.bad(part.err) for part in parts]
+    assert [counts[0] for _, counts in found] == [150, 350]
+    assert set(found[0][0]) | set(found[1][0]) == set(bad_of_train)
+    assert sum(counts[1] for _, counts in found) == 167
+    good = [d for part in parts for d in part.digests()]
+    assert len(good) == 333 and all(d == digest_of(p) for d, p in good)
     # A path, though a data set has that name; and a mixture.
     os.mkdir(f'{scratch}/val')
     shutil.copy(f'{grey_folder}/class0/0.png', f'{scratch}/val')
