@@ -268,8 +268,9 @@ struct stoker_classes {
 	uint64_t fingerprint; /* of the data set's index, as in struct stoker_info */
 };
 
-/* Ask for the classes of `dataset` (-EINVAL of a part of one); free the answer with stoker_classes_free. Waits as stoker_open does:
- * -ENOENT, -ENODATA, -ETIMEDOUT; -ESTALE: the data set was indexed anew meanwhile; -ENOMEM. */
+/* Ask for the classes of `dataset`, or of a part of one; free the answer with stoker_classes_free. Waits
+ * as stoker_open does: -ENOENT, -ENODATA, -EINVAL (no such part), -ETIMEDOUT; -ESTALE: the data set was
+ * indexed anew meanwhile; -ENOMEM. */
 STOKER_API int stoker_classes(
 	struct stoker *stoker, const char *dataset, struct stoker_classes **classes);
 STOKER_API void stoker_classes_free(struct stoker_classes *classes);
