@@ -7,6 +7,7 @@ Every test has its own daemon, socket and folder, so tests run in any number sid
 
 import os
 import shutil
+import signal
 import tempfile
 
 import numpy as np
@@ -21,6 +22,9 @@ def pytest_configure(config):
     config.addinivalue_line('filterwarnings', 'ignore:Palette images with Transparency')
     config.addinivalue_line(
         'markers', 'xdist_group: tests of one name share a process, and what their fixtures make')
+    # A shell starts what it puts into the background with SIGINT ignored, and programs pass that on.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
