@@ -361,9 +361,11 @@ def test_blur():
         requests.append((array, [blur(*kernel, draw.choice([
             0.1, 1, 2, 1e-6, 1e6, draw.uniform(0.1, 2), draw.uniform(2, 30)]))]))
     rng = np.random.default_rng(13)
-    for height, width in [(130, 1000), (200, 171), (513, 128), (128, 129)]:
+    for height, width in [(130, 1000), (200, 171), (513, 128)]:
         requests += [(picture(rng, height, width, c), [blur(kernel, 255, 40)])
-                     for c in (1, 3) for kernel in (1, 23, 255)]
+                     for c in (1, 3) for kernel in (1, 5)]
+    # torch takes seconds for the largest kernel
+    requests.append((picture(rng, 128, 129, 1), [blur(255, 255, 40)]))
     check(requests, tolerance=1)
 
 
