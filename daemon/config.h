@@ -40,6 +40,7 @@ enum {
 };
 
 #define CONFIG_MEMORY_MIN (UINT64_C(1) << 20)
+#define CONFIG_PIXELS_MAX UINT64_C(178956970) /* what workers have memory for; DECODE_MAX_PIXELS */
 
 struct config_dataset {
 	char *name;       /* 1..64 bytes of [A-Za-z0-9._-] */
@@ -60,6 +61,7 @@ struct config {
 	enum config_sandbox sandbox;
 	enum log_level log_level;
 	uint32_t image_timeout; /* seconds, 1..CONFIG_TIMEOUT_MAX */
+	uint64_t max_pixels;    /* of one picture, 1..CONFIG_PIXELS_MAX */
 	bool check_only;        /* --check-config */
 	struct config_dataset *datasets;
 	size_t dataset_count;

@@ -101,6 +101,7 @@ static int load(struct config *config, int argc, char **argv, const char *direct
 		.workers = CONFIG_WORKERS_AUTO,
 		.log_level = LOG_LEVEL_INFO,
 		.image_timeout = CONFIG_TIMEOUT_DEFAULT,
+		.max_pixels = CONFIG_PIXELS_MAX,
 		.argc = argc,
 		.argv = argv,
 		.directory = strdup(directory),
@@ -179,9 +180,10 @@ void config_print(const struct config *config, FILE *out)
 		print_path(config->index_dir, false, out);
 		fprintf(out, "\n");
 	}
-	fprintf(out, "sandbox = %s\nlog_level = %s\nimage_timeout = %u\n",
+	fprintf(out, "sandbox = %s\nlog_level = %s\nimage_timeout = %u\nmax_pixels = %llu\n",
 		config->sandbox == CONFIG_SANDBOX_REQUIRE ? "require" : "auto",
-		levels[config->log_level], config->image_timeout);
+		levels[config->log_level], config->image_timeout,
+		(unsigned long long)config->max_pixels);
 	for (size_t i = 0; i < config->dataset_count; i++) {
 		const struct config_dataset *dataset = &config->datasets[i];
 

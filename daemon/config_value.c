@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,19 +127,39 @@ static int set_memory(struct config *config, const struct config_source *source,
 	return 0;
 }
 
+/* A whole number from 1 to `most`. False: `value` is none. */
+static bool parse_number(const char *value, unsigned long most, unsigned long *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoul(value, &end, 10);
+	return isdigit((unsigned char)value[0]) && *end == '\0' && errno == 0 && *number >= 1 &&
+	       *number <= most;
+}
+
 static int set_image_timeout(struct config *config, const struct config_source *source,
 	const char *value, struct error_text *error)
 {
-	char *end;
 	unsigned long seconds;
 
-	errno = 0;
-	seconds = strtoul(value, &end, 10);
-	if (!isdigit((unsigned char)value[0]) || *end != '\0' || errno != 0 || seconds < 1 ||
-		seconds > CONFIG_TIMEOUT_MAX)
+	if (!parse_number(value, CONFIG_TIMEOUT_MAX, &seconds))
 		return error_set(error, -EINVAL, "%s: '%s' is not a number of seconds from 1 to %d",
 			source->where, escape(value).text, CONFIG_TIMEOUT_MAX);
 	config->image_timeout = (uint32_t)seconds;
+	return 0;
+}
+
+static int set_max_pixels(struct config *config, const struct config_source *source,
+	const char *value, struct error_text *error)
+{
+	unsigned long pixels;
+
+	if (!parse_number(value, CONFIG_PIXELS_MAX, &pixels))
+		return error_set(error, -EINVAL,
+			"%s: '%s' is not a number of pixels from 1 to %" PRIu64, source->where,
+			escape(value).text, CONFIG_PIXELS_MAX);
+	config->max_pixels = pixels;
 	return 0;
 }
 
@@ -179,14 +200,14 @@ static int set_log_level(struct config *config, const struct config_source *sour
 	return 0;
 }
 
-const char *const config_keys[] = {
-	"socket", "workers", "memory", "index_dir", "sandbox", "log_level", "image_timeout", NULL};
+const char *const config_keys[] = {"socket", "workers", "memory", "index_dir", "sandbox",
+	"log_level", "image_timeout", "max_pixels", NULL};
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]) - 1;
 
 /* In the order of config_keys. */
 static int (*const setters[])(struct config *, const struct config_source *, const char *,
 	struct error_text *) = {set_socket, set_workers, set_memory, set_index_dir, set_sandbox,
-	set_log_level, set_image_timeout};
+	set_log_level, set_image_timeout, set_max_pixels};
 
 int config_set(struct config *config, const char *key, const struct config_source *source,
 	const char *value, struct error_text *error)

@@ -26,6 +26,7 @@ static const struct option options[] = {
 	{"sandbox", required_argument, NULL, OPTION_KEY + 4},
 	{"log-level", required_argument, NULL, OPTION_KEY + 5},
 	{"image-timeout", required_argument, NULL, OPTION_KEY + 6},
+	{"max-pixels", required_argument, NULL, OPTION_KEY + 7},
 	{"dataset", required_argument, NULL, OPTION_DATASET},
 	{"check-config", no_argument, NULL, OPTION_CHECK},
 	{"help", no_argument, NULL, OPTION_HELP},
@@ -51,6 +52,7 @@ static const char help[] =
 	"  --sandbox require|auto  require: do not run without the workers' full sandbox\n"
 	"  --log-level LEVEL       error, warning, notice, info (default) or debug\n"
 	"  --image-timeout SECONDS replace a worker that takes longer for one image (60)\n"
+	"  --max-pixels N          refuse larger images (178956970)\n"
 	"  --check-config          print the effective configuration and exit\n"
 	"  -h, --help              print this help and exit\n"
 	"  --version               print the version and exit\n"

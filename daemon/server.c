@@ -205,6 +205,7 @@ static int apply_consume_config(struct server *server, struct config *config)
 	settings = worker_settings(server);
 	service->budget.limit = config->memory != 0 ? config->memory : resources_memory() / 2;
 	service->catalog.max_memory = service->budget.limit;
+	service->catalog.max_pixels = config->max_pixels;
 	service->catalog.index_dir = config->index_dir;
 	service->catalog.program = settings.program;
 	service->catalog.sandbox = settings.sandbox;

@@ -67,6 +67,7 @@ void transform_plan_digests(
 {
 	*plan = (struct transform_plan){
 		.rows = ROW_DIGESTS,
+		.max_pixels = DECODE_MAX_PIXELS,
 		.width = sizeof(struct batch_digest),
 		.height = 1,
 		.decode_channels = channels,
@@ -205,7 +206,8 @@ bool transform_plan_valid(const struct transform_plan *plan)
 {
 	uint64_t row_bytes;
 
-	if (plan->decode_flags > DECODE_FLAGS)
+	if (plan->decode_flags > DECODE_FLAGS || plan->max_pixels < 1 ||
+		plan->max_pixels > DECODE_MAX_PIXELS)
 		return false;
 	if (plan->rows == ROW_DIGESTS)
 		return channels_valid(plan->decode_channels) && plan->op_count == 0 &&

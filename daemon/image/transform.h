@@ -93,6 +93,7 @@ enum {
 struct transform_plan {
 	uint32_t width, height; /* of the output; samples of other sizes must come to it by `ops` */
 	uint32_t decode_flags;  /* enum decode_flag bits; set after transform_compile */
+	uint64_t max_pixels; /* of a file: DECODE_MAX_PIXELS, or less set after transform_compile */
 	uint32_t decode_channels; /* what the decoder must deliver: 1 (L) or 3 (RGB) */
 	uint32_t image_channels;  /* what `ops` make of them */
 	uint32_t channels;        /* of the output; 3 from 1 repeats the plane (Grayscale(3)) */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/tensor_compile.h"
+#include "daemon/image/decode.h"
 #include "daemon/image/transform_plan.h"
 
 #include <errno.h>
@@ -160,6 +161,7 @@ static int begin(
 		return error_set(compiler->error, TRANSFORM_REFUSED,
 			"unknown layout (number %u); NCHW and NHWC exist", (unsigned int)layout);
 	*compiler->plan = (struct transform_plan){
+		.max_pixels = DECODE_MAX_PIXELS,
 		.width = source->width,
 		.height = source->height,
 		.decode_channels = source->channels,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/catalog.h"
 
+#include "daemon/image/decode.h"
 #include "daemon/serve/intake.h"
 #include "daemon/util/escape.h"
 #include "daemon/util/log.h"
@@ -191,6 +192,7 @@ static void start_indexing(struct dataset *dataset, bool may_reuse)
 		.path = dataset->path,
 		.options = dataset->options,
 		.max_memory = catalog->max_memory,
+		.max_pixels = catalog->max_pixels,
 	};
 	struct error_text error;
 
@@ -364,7 +366,7 @@ int catalog_set(struct catalog *catalog, const struct catalog_entry *entries, si
 
 void catalog_init(struct catalog *catalog, uv_loop_t *loop)
 {
-	*catalog = (struct catalog){.loop = loop};
+	*catalog = (struct catalog){.loop = loop, .max_pixels = DECODE_MAX_PIXELS};
 	uv_timer_init(loop, &catalog->tick);
 	catalog->tick.data = catalog;
 }

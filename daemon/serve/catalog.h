@@ -68,6 +68,7 @@ struct catalog {
 	uv_timer_t tick;               /* tells those who wait, about every second */
 	const char *program, *sandbox; /* of index workers; borrowed */
 	uint64_t max_memory;           /* for unpacked data of one data set */
+	uint64_t max_pixels;           /* of one picture */
 	const char *index_dir;         /* where indexes are saved; NULL = nowhere; borrowed */
 	struct dataset **datasets;
 	size_t count;
@@ -84,7 +85,7 @@ struct catalog_entry {
 	size_t also_read_count;
 };
 
-/* Needs a running loop; the caller then sets program, sandbox, max_memory, index_dir,
+/* Needs a running loop; the caller then sets program, sandbox, max_memory, max_pixels, index_dir,
  * recovered and data. */
 void catalog_init(struct catalog *catalog, uv_loop_t *loop);
 

@@ -216,6 +216,7 @@ static int build(struct served_stream *served, const struct open_request *reques
 	if (r != 0)
 		return r;
 	plan.decode_flags = request->decode_flags;
+	plan.max_pixels = served->service->catalog.max_pixels;
 	r = make_arena(served, request, plan.row_bytes, &arena, error);
 	if (r != 0)
 		return r;

@@ -102,7 +102,7 @@ static int send_index(int socket_fd, const struct dataset_result *built, struct 
 }
 
 int index_job_run(int socket_fd, const char *path, const struct dataset_options *options,
-	const char *const *roots, uint64_t max_memory)
+	const char *const *roots, uint64_t max_memory, uint64_t max_pixels)
 {
 	struct progress progress = {.socket_fd = socket_fd};
 	struct witness_list witnesses = WITNESS_LIST_NULL;
@@ -110,7 +110,7 @@ int index_job_run(int socket_fd, const char *path, const struct dataset_options 
 		.path = path,
 		.options = *options,
 		.max_memory = max_memory,
-		.max_pixels = DECODE_MAX_PIXELS,
+		.max_pixels = max_pixels,
 		.progress = send_progress,
 		.progress_data = &progress,
 	};

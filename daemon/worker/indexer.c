@@ -136,7 +136,7 @@ struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *set
 		.on_closed = on_closed,
 	};
 	struct indexer *indexer = calloc(1, sizeof(*indexer));
-	char memory[32];
+	char memory[32], pixels[32];
 
 	if (indexer == NULL) {
 		error_set(error, -ENOMEM, "out of memory");
@@ -144,8 +144,9 @@ struct indexer *indexer_start(uv_loop_t *loop, const struct worker_settings *set
 	}
 	indexer->data = data;
 	snprintf(memory, sizeof(memory), "%" PRIu64, request->max_memory);
+	snprintf(pixels, sizeof(pixels), "%" PRIu64, request->max_pixels);
 
-	const char *const extra[] = {memory, request->options, request->path, NULL};
+	const char *const extra[] = {memory, pixels, request->options, request->path, NULL};
 
 	if (worker_process_start(
 		    &indexer->process, loop, settings, "index", extra, -1, &process_ops, error) < 0)

@@ -25,6 +25,7 @@ struct indexer_request {
 	const char *path;
 	const char *options; /* text of dataset_options_dup_text() */
 	uint64_t max_memory; /* for unpacked data */
+	uint64_t max_pixels; /* of one picture */
 	int saved_fd;        /* a saved index, or -1 */
 	int save_fd;         /* an empty file to save into, or -1 */
 };

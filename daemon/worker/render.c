@@ -179,7 +179,7 @@ static int load_file(
 	struct renderer *renderer, const struct view *view, uint64_t sample, struct error_text *why)
 {
 	const struct decode_options options = {
-		.max_pixels = DECODE_MAX_PIXELS,
+		.max_pixels = view->plan.max_pixels,
 		.flags = view->plan.decode_flags,
 	};
 	_cleanup_fd_ int fd = open_sample(view, sample);

@@ -22,7 +22,7 @@
  * stoker-worker is started by stokerd only:
  *
  *   stoker-worker render SANDBOX ROOT...              socket on fd 3, struct worker_page on fd 4
- *   stoker-worker index  SANDBOX MAX_MEMORY OPTIONS PATH ROOT...  socket on fd 3
+ *   stoker-worker index  SANDBOX MAX_MEMORY MAX_PIXELS OPTIONS PATH ROOT...  socket on fd 3
  *
  * SANDBOX is "require" or "auto". OPTIONS are those of dataset_options_dup_text(). Data
  * sets may be read below PATH and the ROOTs.
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 	int r;
 
 	log_open("stoker-worker", LOG_LEVEL_INFO);
-	if (argc < (indexing ? 6 : 3) || (indexing && !dataset_options_parse(argv[4], &options)) ||
+	if (argc < (indexing ? 7 : 3) || (indexing && !dataset_options_parse(argv[5], &options)) ||
 		fcntl(JOB_SOCKET_FD, F_GETFD) < 0) {
 		fprintf(stderr, "stoker-worker is started by stokerd, not by hand\n");
 		return WORKER_EXIT_FAILED;
@@ -129,10 +129,10 @@ int main(int argc, char **argv)
 		uint64_t max_memory = strtoull(argv[3], NULL, 10);
 
 		set_limit(RLIMIT_FSIZE, max_memory > INDEX_FILE_MAX ? max_memory : INDEX_FILE_MAX);
-		if (sandbox(argv[2], argv + 5, true, &active) < 0)
+		if (sandbox(argv[2], argv + 6, true, &active) < 0)
 			return WORKER_EXIT_SANDBOX;
-		r = index_job_run(JOB_SOCKET_FD, argv[5], &options, (const char *const *)argv + 6,
-			max_memory);
+		r = index_job_run(JOB_SOCKET_FD, argv[6], &options, (const char *const *)argv + 7,
+			max_memory, strtoull(argv[4], NULL, 10));
 	} else {
 		struct render_loop loop = RENDER_LOOP_NULL;
 

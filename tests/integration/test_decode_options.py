@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+import make_data
 from client import ServerError, all_rows, pb
 from reference import folder_samples
 from test_exif import jpeg, orientation, picture, png
@@ -257,6 +258,28 @@ def test_time_for_one_picture(start_daemon, scratch, policy):
     status = daemon.wait_idle()
     assert status.worker_deaths == 2 and len(status.worker) == 1
     assert [bad.reason for bad in status.dataset[0].bad_sample] == [pb.BAD_KILLER]
+
+
+@pytest.mark.parametrize('workers', [0, 1])
+def test_pixels_of_one_picture(start_daemon, scratch, workers):
+    """By the header: a larger picture is a bad sample, and no size to promise."""
+    for name, edge in ('a/0', 101), ('a/1', 100), ('a/2', 101), ('a/3', 3):
+        os.makedirs(f'{scratch}/data/a', exist_ok=True)
+        Image.new('L', (edge, 100)).save(f'{scratch}/data/{name}.png')
+    make_data.write_idx(f'{scratch}/idx', np.zeros((1, 101, 100), np.uint8), np.zeros(1, int))
+    daemon = start_daemon({'d': f'{scratch}/data', 'idx': f'{scratch}/idx'}, workers=workers,
+                          config='[stokerd]\nmax_pixels = 10000\n')
+    crop = pb.Transform(center_crop=pb.CenterCrop(size=[9]))
+    with daemon.client() as client:
+        stream = client.open('d', dtype=pb.DTYPE_U8, transforms=[crop],
+                             on_bad_sample=pb.ON_BAD_SAMPLE_MASK)
+        batch, = stream.batches()
+        assert list(batch.statuses) == [pb.ROW_MASKED, pb.ROW_OK, pb.ROW_MASKED, pb.ROW_OK]
+        with pytest.raises(ServerError, match='over the limit of 10000 pixels'):
+            client.open('idx', dtype=pb.DTYPE_U8)
+    dataset, = (d for d in daemon.status().dataset if d.name == b'd')
+    assert (dataset.width, dataset.height) == (100, 100)
+    assert all('limit of 10000 pixels' in bad.text for bad in dataset.bad_sample)
 
 
 def test_bytes_for_one_picture(start_daemon, scratch):

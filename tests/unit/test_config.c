@@ -90,6 +90,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_AUTO);
 	assert_int_equal(config.log_level, LOG_LEVEL_INFO);
 	assert_int_equal(config.image_timeout, 60);
+	assert_int_equal(config.max_pixels, 178956970);
 	assert_false(config.check_only);
 	assert_int_equal(config.dataset_count, 0);
 	config_finish(&config);
@@ -105,7 +106,8 @@ static void test_flags(void **state)
 	assert_int_equal(
 		load(&config,
 			"--socket /a/b.sock --workers=4 --memory 512M --sandbox require "
-			"--index-dir saved/ --log-level debug --image-timeout 7 --check-config "
+			"--index-dir saved/ --log-level debug --image-timeout 7 --max-pixels 1000000 "
+			"--check-config "
 			"--dataset train=./data/train/ "
 			"--dataset v.1-x_2=/val"),
 		0);
@@ -115,6 +117,7 @@ static void test_flags(void **state)
 	assert_int_equal(config.sandbox, CONFIG_SANDBOX_REQUIRE);
 	assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
 	assert_int_equal(config.image_timeout, 7);
+	assert_int_equal(config.max_pixels, 1000000);
 	assert_true(config.check_only);
 	assert_int_equal(config.dataset_count, 2);
 	snprintf(expected, sizeof(expected), "%s/saved", config.directory);
@@ -255,6 +258,8 @@ static void test_wrong_flags(void **state)
 		"--log-level inof", "--log-level: unknown level 'inof'; did you mean 'info'?");
 	assert_refused("--image-timeout 0", "--image-timeout: '0' is not a number of seconds");
 	assert_refused("--image-timeout 86401", "from 1 to 86400");
+	assert_refused("--max-pixels 0", "--max-pixels: '0' is not a number of pixels");
+	assert_refused("--max-pixels 178956971", "from 1 to 178956970");
 	assert_refused("--image-timeout 1.5", "--image-timeout: '1.5' is not");
 	assert_refused("--dataset train", "'train' is not NAME=PATH");
 	assert_refused("--dataset =/x", "no name");

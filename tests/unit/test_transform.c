@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/image/decode.h"
 #include "daemon/image/transform.h"
 
 #include <errno.h>
@@ -343,6 +344,8 @@ static void mutated_plans(void **state)
 	REFUSED(height = 0);
 	REFUSED(height = 4);
 	REFUSED(decode_flags = 4);
+	REFUSED(max_pixels = 0);
+	REFUSED(max_pixels = DECODE_MAX_PIXELS + 1);
 	REFUSED(channels = 0);
 	REFUSED(channels = 2);
 	REFUSED(channels = 3); /* the row is too short for it */
