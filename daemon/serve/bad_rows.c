@@ -40,15 +40,17 @@ void bad_rows_note(struct bad_rows *bad, uint32_t row, uint64_t sample, enum bad
 {
 	struct bad_row entry = {.row = row, .reason = reason, .sample = sample};
 	uint32_t at = bad->count;
+	bool again;
 
 	while (at > 0 && bad->list[at - 1].row > row)
 		at--;
-	if (at == PROTOCOL_BAD_ROWS_MAX || !reserve(bad))
+	again = at > 0 && bad->list[at - 1].row == row;
+	if (!again && (at == PROTOCOL_BAD_ROWS_MAX || !reserve(bad)))
 		return;
 	entry.text = dup_text(text);
 	if (entry.text == NULL)
 		return;
-	if (at > 0 && bad->list[at - 1].row == row) {
+	if (again) {
 		free(bad->list[at - 1].text);
 		bad->list[at - 1] = entry;
 		return;

@@ -75,6 +75,9 @@ static void no_more_than_the_first(void **state)
 		assert_int_equal(bad.count, PROTOCOL_BAD_ROWS_MAX);
 		for (uint32_t i = 0; i < PROTOCOL_BAD_ROWS_MAX; i++)
 			assert_int_equal(bad.list[i].row, i);
+		note(&bad, PROTOCOL_BAD_ROWS_MAX - 1, "another");
+		assert_int_equal(bad.count, PROTOCOL_BAD_ROWS_MAX);
+		assert_string_equal(bad.list[PROTOCOL_BAD_ROWS_MAX - 1].text, "another");
 		bad_rows_clear(&bad);
 	}
 }
