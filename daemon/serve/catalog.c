@@ -146,7 +146,8 @@ static void on_checked(struct intake_result *result, void *data)
 	dataset->intake = NULL;
 	if (result->checked == 0) {
 		become_ready(dataset, result);
-	} else if (result->origin == INDEX_REUSED && dataset->catalog != NULL) {
+	} else if (result->origin == INDEX_REUSED && dataset->may_reuse &&
+		   dataset->catalog != NULL) {
 		log_notice("data set %s: the saved index is not used: %s", dataset->name,
 			result->error.text);
 		start_indexing(dataset, false);
@@ -203,6 +204,7 @@ static void start_indexing(struct dataset *dataset, bool may_reuse)
 		log_warning(
 			"data set %s: its index cannot be saved: %s", dataset->name, error.text);
 	request.saved_fd = may_reuse ? dataset->store.saved_fd : -1;
+	dataset->may_reuse = request.saved_fd >= 0;
 	request.save_fd = dataset->store.save_fd;
 	dataset->indexer = indexer_start(catalog->loop, &settings, &request, &ops, dataset, &error);
 	if (dataset->indexer == NULL)

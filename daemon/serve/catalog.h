@@ -42,6 +42,7 @@ struct dataset {
 	struct indexer *indexer;
 	struct intake *intake;
 	struct index_store store;
+	bool may_reuse; /* a saved index was offered to it */
 	uint64_t found; /* samples, while indexing */
 	struct error_text error;
 	int index_fd, data_fd; /* READY; data_fd may be -1 */

@@ -114,6 +114,7 @@ static void take_rendered(struct pool_worker *worker, struct result *result)
 	worker->samples += result->rows_done;
 	worker->busy_ns += result->busy_ns;
 	worker->progress_ms = uv_now(pool->loop);
+	worker->seen_changes = 0;
 	if (worker->jobs_done == 1)
 		pool->failures = 0;
 	settle_bad(worker, &job, result->rows_done);
@@ -388,8 +389,10 @@ int pool_worker_give(struct pool_worker *worker, const struct pool_job *job)
 		r = job_send(worker->process.fd, &job->render, sizeof(job->render), NULL, 0);
 	if (r < 0)
 		return r;
-	if (worker->job_count == 0)
+	if (worker->job_count == 0) {
 		worker->progress_ms = uv_now(worker->pool->loop);
+		worker->seen_changes = 0;
+	}
 	worker->jobs[worker->job_count++] = *job;
 	return 0;
 }
@@ -411,6 +414,21 @@ void pool_worker_detach_released(struct pool_worker *worker)
 	}
 }
 
+/* How often its page can change before the jobs that it has are done: with each attempt at a row, with
+ * the row, and at the begin and end of a job, which take more than one store. */
+static uint32_t possible_changes(const struct pool_worker *worker)
+{
+	uint32_t changes = 0;
+
+	for (unsigned i = 0; i < worker->job_count; i++) {
+		const struct pool_job *job = &worker->jobs[i];
+		bool replace = job->stream->attach.on_bad_sample == BAD_SAMPLE_REPLACE;
+
+		changes += job->render.rows * (replace ? REPLACE_TRIES + 2 : 1) + 4;
+	}
+	return changes;
+}
+
 void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms)
 {
 	uint64_t job = atomic_load(&worker->page->job);
@@ -423,8 +441,10 @@ void pool_worker_check_time(struct pool_worker *worker, uint64_t now_ms)
 		return;
 	/* Each finished row or attempt is progress; a job has few, so a worker that lies gains
 	 * little. */
-	if (!worker->hung_up && (job != worker->seen_job || row != worker->seen_row ||
-					attempt != worker->seen_attempt)) {
+	if (!worker->hung_up && worker->seen_changes < possible_changes(worker) &&
+		(job != worker->seen_job || row != worker->seen_row ||
+			attempt != worker->seen_attempt)) {
+		worker->seen_changes++;
 		worker->seen_job = job;
 		worker->seen_row = row;
 		worker->seen_attempt = attempt;

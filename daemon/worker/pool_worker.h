@@ -30,6 +30,7 @@ struct pool_worker {
 	uint64_t progress_ms; /* loop time of its last progress, while it has jobs or is to end */
 	uint64_t seen_job;    /* where it was then */
 	uint32_t seen_row, seen_attempt;
+	uint32_t seen_changes; /* of the above, since it finished a job or was idle */
 	uint64_t samples, busy_ns, jobs_done;
 };
 
