@@ -19,6 +19,7 @@ struct run {
 	const char *name;
 	char *whole; /* NULL, or the name of the data set of which that is a part */
 	const struct check_files *files;
+	uint64_t fingerprint;        /* of what the stream reads */
 	struct stoker_samples *page; /* NULL, or the paths around the last one that was needed */
 	uint64_t done, total, bad;   /* samples of this data set */
 	double begin;
@@ -36,6 +37,11 @@ static int turn_page(struct run *run, uint64_t index)
 	stoker_samples_free(run->page);
 	if (stoker_samples(run->stoker, name, index, many, &run->page) < 0)
 		return cli_error(run->check->cli, CLI_FAILED, "%s", stoker_message(run->stoker));
+	/* The upper half of all parts of a data set is the same. */
+	if (run->page->fingerprint >> 32 != run->fingerprint >> 32)
+		return cli_error(run->check->cli, CLI_FAILED,
+			"data set %s has become another while it was checked: check it again",
+			name);
 	if (run->page->count == 0)
 		return cli_error(run->check->cli, CLI_FAILED,
 			"the daemon does not name sample %" PRIu64, index);
@@ -256,6 +262,7 @@ int check_run(struct check *check, struct stoker *stoker, const char *name,
 			r = cli_error(check->cli, CLI_FAILED, "out of memory");
 	}
 	run.total = stoker_stream_info(stream)->epoch_samples;
+	run.fingerprint = stoker_stream_info(stream)->fingerprint;
 	run.begin = cli_now();
 	if (r == CLI_OK && files != NULL && run.total != files->count)
 		r = cli_error(

@@ -373,6 +373,31 @@ def test_names_of_a_daemon(start_daemon, scratch, grey_folder):
     daemon.wait_idle()
 
 
+def test_reload_meanwhile(start_daemon, scratch):
+    """Names that come from another index than the pictures would be wrong."""
+    root = f'{scratch}/data/b'
+    os.makedirs(root)
+    for i in range(3000):
+        with open(f'{root}/{i:04}{"x" * 200}.png', 'wb') as file:
+            file.write(b'bad')
+    config = f'[dataset train]\npath = {scratch}/data\n'
+    daemon = start_daemon(config=config)
+    check = subprocess.Popen([STOKER, 'check', '--socket', daemon.socket_path, 'train'],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                             env=environment())
+    first = check.stdout.readline()  # and then it waits until the pipe is read
+    assert first.startswith(os.fsencode(f'{root}/0000x'))
+    os.mkdir(f'{scratch}/data/a')
+    shutil.copy(f'{root}/{"0000" + "x" * 200}.png', f'{scratch}/data/a/first.png')
+    daemon.reload(config)
+    daemon.log.wait('data set train: 3001 samples')
+    out, err = check.communicate(timeout=GUARD)
+    named = [line.partition(b': ')[0] for line in (first + out).splitlines()[:-1]]
+    assert named == [os.fsencode(f'{root}/{i:04}{"x" * 200}.png') for i in range(len(named))]
+    assert b'data set train has become another while it was checked' in err
+    assert check.returncode == 1 and len(named) < 3000
+
+
 def test_usage(scratch, grey_folder):
     assert check(status=2).err
     assert check('', status=2).err
