@@ -107,16 +107,14 @@ static const char *origin_text(enum index_origin origin)
 	}
 }
 
-static void become_ready(struct dataset *dataset, const struct intake_result *result)
+static void log_ready(const struct dataset *dataset, const struct intake_result *result)
 {
-	const struct index_header *header = result->index.header;
+	const struct index_header *header = dataset->index.header;
 	char problem[ERROR_TEXT_MAX];
 
-	dataset->index = result->index;
-	dataset->index_fd = result->index_fd;
-	dataset->data_fd = result->data_fd;
-	dataset->state = DATASET_STATE_READY;
-	dataset->found = header->samples;
+	/* Each Open tries it again, and the log has it all already. */
+	if (dataset->renewed && dataset_unsized(dataset))
+		return;
 	log_info("data set %s: %" PRIu64 " samples in %u classes at %s (%s)%s", dataset->name,
 		dataset->found, header->classes, escape(dataset->path).text,
 		index_kind_name(header->kind), origin_text(result->origin));
@@ -133,6 +131,16 @@ static void become_ready(struct dataset *dataset, const struct intake_result *re
 		index_problem(&dataset->index, problem, sizeof(problem));
 		log_error("data set %s: %s", dataset->name, problem);
 	}
+}
+
+static void become_ready(struct dataset *dataset, const struct intake_result *result)
+{
+	dataset->index = result->index;
+	dataset->index_fd = result->index_fd;
+	dataset->data_fd = result->data_fd;
+	dataset->state = DATASET_STATE_READY;
+	dataset->found = dataset->index.header->samples;
+	log_ready(dataset, result);
 	if (dataset->has_failed && dataset->catalog != NULL)
 		dataset->catalog->recovered(dataset->catalog->data);
 	dataset->has_failed = false;
@@ -163,7 +171,7 @@ static void on_indexed(
 	struct error_text text;
 
 	dataset->indexer = NULL;
-	if (note[0] != '\0') {
+	if (note[0] != '\0' && !dataset->renewed) {
 		error_set(&text, 0, "%s", note);
 		escape_sanitize(text.text);
 		log_info("data set %s: %s", dataset->name, text.text);
@@ -200,7 +208,8 @@ static void start_indexing(struct dataset *dataset, bool may_reuse)
 	dataset->state = DATASET_STATE_INDEXING;
 	dataset->found = 0;
 	dataset->loop = catalog->loop;
-	if (index_store_open(&dataset->store, catalog->index_dir, dataset->name, &error) < 0)
+	if (index_store_open(&dataset->store, catalog->index_dir, dataset->name, &error) < 0 &&
+		!dataset->renewed)
 		log_warning(
 			"data set %s: its index cannot be saved: %s", dataset->name, error.text);
 	request.saved_fd = may_reuse ? dataset->store.saved_fd : -1;
@@ -312,6 +321,7 @@ struct dataset *catalog_renew(struct dataset *dataset)
 	catalog->datasets[i] = renewed;
 	dataset->catalog = NULL;
 	dataset_unref(dataset);
+	renewed->renewed = true;
 	start_indexing(renewed, false);
 	return renewed;
 }

@@ -37,6 +37,7 @@ struct dataset {
 	size_t also_read_count;
 	enum dataset_state state;
 	bool has_failed;
+	bool renewed; /* it has taken the place of one of whose samples none could be read */
 	/* INDEXING: the process that builds it, then the thread that checks it. */
 	uv_loop_t *loop;
 	struct indexer *indexer;

@@ -227,11 +227,13 @@ def test_nothing_can_be_decoded(start_daemon, scratch):
             assert caught.value.code == pb.ERROR_DATASET
             assert 'data set train: ' in caught.value.text
             assert 'only/0.png: not PNG or JPEG (and no other of the first 5' in caught.value.text
+        assert len(daemon.log.matches('5 samples in|no other of the first 5')) == 2  # said once
         Image.fromarray(make_data.pixels(1)[0]).save(f'{root}/3.png')
         again = client.open('train', transforms=[to_tensor()], batch_size=5, on_bad_sample=MASK)
         assert list(again.next().statuses) == [1, 1, 1, 0, 1]
         status, = client.status().dataset
         assert (status.width, status.height, status.error) == (28, 28, '')
+        daemon.log.wait('data set train: 5 samples in', count=2)
         # The stream that was there keeps what it had.
         stream.seek(pb.Cursor(world=1, fingerprint=stream.opened.fingerprint))
         assert stream.next().message.bad == 4
