@@ -147,6 +147,22 @@ static int add_file(struct folder_walk *walk, const char *name)
 	return 0;
 }
 
+/* A link that leads nowhere may lead to a directory later, say when something is mounted there. No
+ * directory that is listed changes by that, so what is missing is a witness of its own. */
+static void note_missing(struct folder_walk *walk, int fd, size_t path, const struct dirent *entry)
+{
+	char name[2 * INDEX_PATH_MAX + 2];
+	const char *folder = walk->text + path;
+	struct stat st;
+
+	if (walk->request->witnesses == NULL ||
+		(entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) ||
+		fstatat(fd, entry->d_name, &st, 0) == 0 || errno != ENOENT)
+		return;
+	snprintf(name, sizeof(name), "%s%s%s", folder, *folder != '\0' ? "/" : "", entry->d_name);
+	witness_add(walk->request->witnesses, walk->request->path, name, NULL);
+}
+
 /* Add the entries of the open directory `fd`: its directories, and its images unless it is the root,
  * where torchvision looks at directories only. */
 static int read_entries(struct folder_walk *walk, int fd, size_t path, bool is_root)
@@ -165,6 +181,8 @@ static int read_entries(struct folder_walk *walk, int fd, size_t path, bool is_r
 			r = add_dir(walk, path, entry->d_name);
 		} else if (!is_root && entry_is_image(entry->d_name)) {
 			r = add_file(walk, entry->d_name);
+		} else {
+			note_missing(walk, fd, path, entry);
 		}
 	}
 	if (r == 0 && !entry)

@@ -136,6 +136,23 @@ def test_changes_are_noticed(indexing, folder, change, hidden):
                                 'new class': 80}.get(change, 60)
 
 
+@pytest.mark.parametrize('link', ['class9', 'class1/more/most'])
+def test_link_that_leads_nowhere_yet(indexing, folder, link):
+    """As to a disk that is not mounted: once it leads to a directory, that belongs to the data set."""
+    place = f'{folder}/.place'
+    os.mkdir(place)
+    os.symlink(f'{place}/pictures', f'{folder}/{link}')
+    age(folder)
+    assert indexing.origin(folder) == SAVED
+    assert indexing.origin(folder) == REUSED
+    assert indexing.samples == 60
+    shutil.copytree(f'{folder}/class0', f'{place}/pictures')
+    age(place)
+    assert indexing.origin(folder) == SAVED
+    assert f'saved index is not used: {folder}/{link} has changed' in indexing.log
+    assert indexing.samples == 80
+
+
 def test_content_does_not_matter(indexing, folder):
     """Only names and labels are in an index: but for the first, files may change."""
     assert indexing.origin(folder) == SAVED
