@@ -235,6 +235,32 @@ def test_a_killer_is_bad(start_daemon, slow_folder, scratch, policy):
         assert status.dataset[0].bad_rows == 2
 
 
+@pytest.mark.xdist_group('slow picture')
+def test_a_killer_in_a_part(start_daemon, slow_folder, scratch):
+    """It is known by its number in the whole data set, and its stand-in is of the part."""
+    os.makedirs(f'{scratch}/data/a')
+    for i in range(6):
+        os.link(f'{slow_folder}/only/slow.png', f'{scratch}/data/a/{i}.png')
+    daemon = start_daemon({'slow': f'{scratch}/data'}, workers=1,
+                          env={'ASAN_OPTIONS': NO_HANDLERS})
+    with daemon.client() as client:
+        killer, other = (s.sample for s in client.list_samples(b'slow[4:]').entry)
+        assert (killer, other) != (0, 1)
+        stream = client.open('slow[4:]', dtype=pb.DTYPE_U8, batch_size=1, depth=1,
+                             transforms=[grayscale()], on_bad_sample=REPLACE)
+        victims = []
+        for _ in range(2):
+            victims.append(wait_decoding(daemon, victims))
+            os.kill(victims[-1], signal.SIGSEGV)
+            line, = daemon.log.wait(rf'\b{victims[-1]}\b.*SIGSEGV')
+            assert f'/{killer}.png' in line, line
+        rows = [(b.samples[0], b.statuses[0]) for b in stream.batches()]
+        assert rows == [(other, pb.ROW_REPLACED), (other, pb.ROW_OK)]
+        bad, = client.status().dataset[0].bad_sample
+        assert (bad.reason, bad.sample) == (pb.BAD_KILLER, killer)
+        assert bad.name.endswith(f'/{killer}.png')
+
+
 def test_many_bad_files(start_daemon, scratch):
     """3,000 bad files: a few lines in the log, all counted, 100 named, in text and in JSON."""
     folder = Folder(f'{scratch}/data', 3000, 3)
