@@ -163,6 +163,9 @@ static int parse_name(struct scanner *scanner, struct token *name)
 		(count == 3 && token_is(scanner, parts[0], "torchvision") &&
 			token_is(scanner, parts[1], "transforms")))
 		return 0;
+	if (token_is(scanner, *name, "Sequential"))
+		return scan_error(scanner, name->at,
+			"Sequential is not supported: write Compose([...]) around the transforms");
 	return scan_error(scanner, parts[0].at,
 		"the module '%.*s' is not known here: write transforms.%.*s or just %.*s",
 		SHOWN(scanner, parts[0]), SHOWN(scanner, *name), SHOWN(scanner, *name));
