@@ -231,6 +231,14 @@ void transform_tail_finish(struct transform_tail *tail)
 	tail->head = NULL;
 }
 
+bool transform_tail_equal(const struct transform_tail *a, const struct transform_tail *b)
+{
+	size_t size = a->values * sizeof(a->mean[0]);
+
+	return a->values == b->values && memcmp(a->mean, b->mean, size) == 0 &&
+	       memcmp(a->std, b->std, size) == 0;
+}
+
 int transform_tail_table(
 	const struct transform_tail *tail, struct model_input *input, struct problem *problem)
 {
