@@ -49,12 +49,12 @@ static const char *skip_module(const char *text)
 	return text;
 }
 
-/* Past "transform =" before a pasted pipeline. */
+/* Past "transform =" or "self.transform =" before a pasted pipeline. */
 static const char *skip_assignment(const char *text)
 {
 	const char *end = text;
 
-	while (is_name(*end))
+	while (is_name(*end) || *end == '.')
 		end++;
 	end = skip_space(end);
 	return *end == '=' ? skip_space(end + 1) : text;
