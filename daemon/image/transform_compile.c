@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/tensor_compile.h"
 #include "daemon/image/decode.h"
+#include "daemon/image/tensor_compile.h"
 #include "daemon/image/transform_plan.h"
 
 #include <errno.h>
