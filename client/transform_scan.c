@@ -48,6 +48,16 @@ int scan_error(struct scanner *scanner, size_t at, const char *format, ...)
 	return -EINVAL;
 }
 
+/* Bytes of a string with its quotes, or of the first one alone where it cannot be shown. */
+static size_t string_length(const char *text)
+{
+	size_t length = 1;
+
+	while (text[length] >= 0x20 && text[length] < 0x7f && text[length] != text[0])
+		length++;
+	return text[length] == text[0] ? length + 1 : 1;
+}
+
 int scan_expected(struct scanner *scanner, const char *what)
 {
 	unsigned char c = scan_peek(scanner);
@@ -59,6 +69,11 @@ int scan_expected(struct scanner *scanner, const char *what)
 		return scan_error(scanner, at, "expected %s, found the end", what);
 	if (c < 0x20 || c >= 0x7f)
 		return scan_error(scanner, at, "expected %s, found byte 0x%02x", what, c);
+	if (c == '\'' || c == '"') {
+		length = string_length(scanner->text + at);
+		return scan_error(scanner, at, "expected %s, found %.*s", what,
+			length > 40 ? 40 : (int)length, scanner->text + at);
+	}
 	return scan_error(scanner, at, "expected %s, found '%.*s'", what,
 		length ? length > 40 ? 40 : (int)length : 1, scanner->text + at);
 }

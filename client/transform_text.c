@@ -132,6 +132,12 @@ static int unknown_name(struct scanner *scanner, struct token name)
 		return scan_error(scanner, name.at, "%.*s is not supported: %s",
 			SHOWN(scanner, name), foreign);
 	near = transform_name_suggest(text, name.length);
+	if (scan_peek(scanner) != '(')
+		return scan_error(scanner, name.at,
+			"'%.*s' is no call of a transform: if it is a variable, write here what it "
+			"stands for%s%s%s",
+			SHOWN(scanner, name), near ? ", such as " : "", near ? near : "",
+			near ? "(...)" : "");
 	if (near)
 		return scan_error(scanner, name.at,
 			"no transform is called '%.*s'; did you mean %s?", SHOWN(scanner, name),
@@ -163,6 +169,9 @@ static int parse_name(struct scanner *scanner, struct token *name)
 		(count == 3 && token_is(scanner, parts[0], "torchvision") &&
 			token_is(scanner, parts[1], "transforms")))
 		return 0;
+	if (token_is(scanner, *name, "Sequential"))
+		return scan_error(scanner, name->at,
+			"Sequential is not supported: write Compose([...]) around the transforms");
 	return scan_error(scanner, parts[0].at,
 		"the module '%.*s' is not known here: write transforms.%.*s or just %.*s",
 		SHOWN(scanner, parts[0]), SHOWN(scanner, *name), SHOWN(scanner, *name));
@@ -242,10 +251,15 @@ static int parse_list(struct scanner *scanner, char close, int nesting)
 	return 0;
 }
 
-/* "transform =" before a pasted pipeline. */
+/* "transform =" or "self.transform =" before a pasted pipeline. */
 static void skip_assignment(struct scanner *scanner)
 {
-	if (scan_name(scanner).length == 0 || !scan_take(scanner, '='))
+	size_t length;
+
+	do {
+		length = scan_name(scanner).length;
+	} while (length > 0 && scan_take(scanner, '.'));
+	if (length == 0 || !scan_take(scanner, '='))
 		scanner->at = 0;
 }
 

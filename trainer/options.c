@@ -20,10 +20,11 @@ const char options_help[] =
 	"  --batch-size N        images per step (64)\n"
 	"  --epochs N            epochs in all, those in the checkpoint included (20)\n"
 	"  --lr RATE             learning rate (0.01)\n"
-	"  --seed N              of the first weights and of the order (0)\n"
+	"  --seed N              of the first weights, the order and random transforms (0)\n"
 	"  --no-shuffle          take the images in the data set's order\n"
 	"  --transform SPEC      a pipeline as in torchvision; stoker-train(1) lists the transforms\n"
 	"                        (\"Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))\")\n"
+	"  --val-transform SPEC  the same for --val (the same as --transform, random ones included)\n"
 	"  --dtype T             what stokerd sends: f32, f16, bf16 or u8; with u8 the trainer's device\n"
 	"                        applies ToTensor and Normalize (f32)\n"
 	"  --rank R --world W    train on shard R of W (0 of 1)\n"
@@ -87,6 +88,7 @@ static const struct option table[] = {
 	{"--socket", KIND_TEXT, AT(socket)},
 	{"--transform", KIND_TEXT, AT(transform)},
 	{"--val", KIND_TEXT, AT(val)},
+	{"--val-transform", KIND_TEXT, AT(val_transform)},
 	{"--version", KIND_FLAG, AT(version)},
 	{"--world", KIND_U32, AT(world), 1, UINT32_MAX},
 };
@@ -253,6 +255,9 @@ static int check(const struct options *options, struct problem *problem)
 		return problem_set(problem, -EINVAL,
 			"--rank %u does not fit --world %u: ranks are 0 to %u", options->rank,
 			options->world, options->world - 1);
+	if (options->val_transform && !options->val)
+		return problem_set(
+			problem, -EINVAL, "--val-transform goes with --val NAME, which is missing");
 	return 0;
 }
 

@@ -13,6 +13,7 @@ struct options {
 	const char *val; /* NULL: no validation */
 	const char *socket;
 	const char *transform;
+	const char *val_transform; /* NULL: `transform` */
 	const char *checkpoint;
 	uint32_t batch_size;
 	uint32_t epochs;

@@ -65,6 +65,9 @@ static int open_val(struct training *training)
 
 	common_options(training, &stream);
 	stream.dataset = training->options->val;
+	if (training->options->val_transform)
+		stream.transforms = training->val_tail.head ? training->val_tail.head
+							    : training->options->val_transform;
 	stream.epochs = 0;
 	r = feed_open(&training->val, training->stoker, &stream, &training->problem);
 	report_indexed(&training->report);
@@ -273,6 +276,22 @@ static int connect_daemon(struct training *training)
 	return 0;
 }
 
+/* With u8 batches the end of both pipelines is the model's. */
+static int split_transforms(struct training *training)
+{
+	const struct options *options = training->options;
+	int r = transform_tail_split(&training->tail, options->transform, &training->problem);
+
+	if (r < 0 || !options->val_transform)
+		return r;
+	r = transform_tail_split(&training->val_tail, options->val_transform, &training->problem);
+	if (r == 0 && !transform_tail_equal(&training->tail, &training->val_tail))
+		return problem_set(&training->problem, -EINVAL,
+			"--dtype u8: --transform and --val-transform must end in the same Normalize; "
+			"use --dtype f32 for others");
+	return r;
+}
+
 int training_open(struct training *training, const struct options *options)
 {
 	int r = 0;
@@ -280,7 +299,7 @@ int training_open(struct training *training, const struct options *options)
 	*training = (struct training){.options = options};
 	report_init(&training->report, options->json, options->epochs);
 	if (options->dtype == STOKER_U8)
-		r = transform_tail_split(&training->tail, options->transform, &training->problem);
+		r = split_transforms(training);
 	if (r == 0)
 		r = load_checkpoint(training);
 	if (r == 0)
@@ -309,4 +328,5 @@ void training_close(struct training *training)
 	stoker_destroy(training->stoker);
 	checkpoint_finish(&training->checkpoint);
 	transform_tail_finish(&training->tail);
+	transform_tail_finish(&training->val_tail);
 }

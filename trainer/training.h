@@ -10,7 +10,8 @@
 /* A run: what training_open (setup.c) puts together and training_run (loop.c) drives. */
 struct training {
 	const struct options *options;
-	struct transform_tail tail; /* with u8 batches */
+	struct transform_tail tail;     /* with u8 batches */
+	struct transform_tail val_tail; /* with u8 batches and --val-transform */
 	struct checkpoint checkpoint;
 	bool resumed; /* `checkpoint` was loaded */
 	bool unsaved; /* steps were trained that the file does not hold yet */

@@ -49,12 +49,12 @@ static const char *skip_module(const char *text)
 	return text;
 }
 
-/* Past "transform =" before a pasted pipeline. */
+/* Past "transform =" or "self.transform =" before a pasted pipeline. */
 static const char *skip_assignment(const char *text)
 {
 	const char *end = text;
 
-	while (is_name(*end))
+	while (is_name(*end) || *end == '.')
 		end++;
 	end = skip_space(end);
 	return *end == '=' ? skip_space(end + 1) : text;
@@ -229,6 +229,14 @@ void transform_tail_finish(struct transform_tail *tail)
 {
 	free(tail->head);
 	tail->head = NULL;
+}
+
+bool transform_tail_equal(const struct transform_tail *a, const struct transform_tail *b)
+{
+	size_t size = a->values * sizeof(a->mean[0]);
+
+	return a->values == b->values && memcmp(a->mean, b->mean, size) == 0 &&
+	       memcmp(a->std, b->std, size) == 0;
 }
 
 int transform_tail_table(

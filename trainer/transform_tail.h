@@ -3,6 +3,8 @@
 
 #include "trainer/model.h"
 
+#include <stdbool.h>
+
 /*
  * With u8 batches the trainer itself applies the end of the pipeline, ToTensor() and Normalize(...),
  * to the same float values as stokerd would: v / 255, then (x - mean) / std, each rounded to float32.
@@ -24,6 +26,9 @@ struct transform_tail {
 int transform_tail_split(
 	struct transform_tail *tail, const char *transforms, struct problem *problem);
 void transform_tail_finish(struct transform_tail *tail);
+
+/* Do both make the same floats of the same bytes? */
+bool transform_tail_equal(const struct transform_tail *a, const struct transform_tail *b);
 
 /* The table of model_normalise for each channel of `input`. -EINVAL: Normalize has another number of
  * channels. */

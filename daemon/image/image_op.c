@@ -248,13 +248,20 @@ static int too_large(
 	const struct image *image, uint32_t width, uint32_t height, struct error_text *error)
 {
 	return error_set(error, IMAGE_OPS_BAD,
-		"is %ux%u, and making %ux%u of it takes too much memory", image->width,
-		image->height, width, height);
+		"is %ux%u, and making %ux%u of it takes too much memory: make it smaller before, "
+		"for example with Resize",
+		image->width, image->height, width, height);
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
+/* The pixels of the largest picture that operations may make of `image` on the way to width x height. */
+static uint64_t most_pixels(const struct image *image, uint32_t width, uint32_t height)
 {
-	return a > b ? a : b;
+	uint64_t last = (uint64_t)width * height;
+	uint64_t most = (uint64_t)image->width * image->height * IMAGE_OPS_GROWTH_MAX +
+			IMAGE_OPS_PIXELS_FREE;
+
+	most = most < DECODE_MAX_PIXELS ? most : DECODE_MAX_PIXELS;
+	return most > last ? most : last;
 }
 
 /* One operation and, where it makes only what a crop behind it leaves, *cropped. */
@@ -289,8 +296,7 @@ static int apply_next(const struct image_op *op, bool is_last, uint64_t pixels_m
 int image_ops_apply(const struct image_op *ops, size_t count, uint32_t width, uint32_t height,
 	struct image *image, struct image_ops_buffers *buffers, struct error_text *error)
 {
-	uint64_t pixels_max = most(
-		8 << 20, most((uint64_t)width * height, (uint64_t)image->width * image->height));
+	uint64_t pixels_max = most_pixels(image, width, height);
 	bool cropped;
 
 	for (size_t i = 0; i < count; i += 1 + cropped) {

@@ -40,6 +40,11 @@ enum {
 	IMAGE_OP_PLACE_MAX = 1 << 28, /* pixels: of CROP, centres and translations; as far as any
 				       * decoded picture reaches */
 	IMAGE_OP_KERNEL_MAX = 255,    /* pixels */
+
+	/* An intermediate picture may have so many times the pixels of the first one (a photograph that
+	 * is turned and grown has 2.04 times as many), and so many more. */
+	IMAGE_OPS_GROWTH_MAX = 3,
+	IMAGE_OPS_PIXELS_FREE = 8 << 20,
 };
 
 /* Of scale and sigma, and the most of a factor. */
@@ -91,8 +96,9 @@ enum {
 };
 
 /* Do valid operations to `image`, which changes in place, to end at width x height. Intermediate
- * pictures have at most as many pixels as the first or the last one, or 8 Mi (24 MiB); beside two of
- * them and what resample.h says, blurring takes 0.6 MiB. All pixels are torchvision's, bit for bit, but
+ * pictures have at most 3 times the pixels of the first one and 8 Mi (24 MiB), and at most
+ * DECODE_MAX_PIXELS, or as many as the last one; beside two of them and what resample.h says, blurring
+ * takes 0.6 MiB. All pixels are torchvision's, bit for bit, but
  * those of BLUR, which may be 1 off. 0, IMAGE_OPS_BAD, -ENOMEM. */
 int image_ops_apply(const struct image_op *ops, size_t count, uint32_t width, uint32_t height,
 	struct image *image, struct image_ops_buffers *buffers, struct error_text *error);

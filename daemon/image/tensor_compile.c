@@ -116,9 +116,9 @@ static int check_normalize(const struct compiler *compiler, const struct transfo
 			"in front of it, or ToTensor in place of PILToTensor");
 	if (step->values != 1 && step->values != plan->channels)
 		return error_set(compiler->error, TRANSFORM_REFUSED,
-			"Normalize has %u values of mean and std for pictures of %u channel%s; give 1 or %u",
+			"Normalize has %u values of mean and std for pictures of %u channel%s; give 1%s",
 			step->values, plan->channels, plan->channels == 1 ? "" : "s",
-			plan->channels);
+			plan->channels == 1 ? "" : " or 3");
 	return 0;
 }
 
@@ -176,8 +176,9 @@ int compile_erasing(struct compiler *compiler, const struct random_op *op)
 			TRANSFORM_ERASES_MAX);
 	if (!op->random_value && op->values != 1 && op->values != plan->channels)
 		return error_set(compiler->error, TRANSFORM_REFUSED,
-			"RandomErasing has %u values for %u channel%s; give 1 or %u", op->values,
-			plan->channels, plan->channels == 1 ? "" : "s", plan->channels);
+			"RandomErasing has %u values for %u channel%s; give 1%s", op->values,
+			plan->channels, plan->channels == 1 ? "" : "s",
+			plan->channels == 1 ? "" : " or 3");
 	if (op->random_value && compiler->tensor == PIXEL_U8)
 		return error_set(compiler->error, TRANSFORM_REFUSED,
 			"RandomErasing(value='random') needs floats and gets bytes: put "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/tensor_compile.h"
 #include "daemon/image/decode.h"
+#include "daemon/image/tensor_compile.h"
 #include "daemon/image/transform_plan.h"
 
 #include <errno.h>
@@ -40,9 +40,9 @@ static int settle_fill(
 
 	if (values != 1 && values != plan->channels)
 		return error_set(compiler->error, TRANSFORM_REFUSED,
-			"%s has a fill of %u values for pictures of %u channel%s; give 1 or %u",
-			name, values, plan->channels, plan->channels == 1 ? "" : "s",
-			plan->channels);
+			"%s has a fill of %u values for pictures of %u channel%s; give 1%s", name,
+			values, plan->channels, plan->channels == 1 ? "" : "s",
+			plan->channels == 1 ? "" : " or 3");
 	if (values == 1)
 		fill[1] = fill[2] = fill[0];
 	if (plan->image_channels == 1 && (fill[1] != fill[0] || fill[2] != fill[0]))

@@ -265,6 +265,17 @@ static void on_drawn(uv_work_t *work, int status)
 	finish(listing, 0, NULL);
 }
 
+/* Refuse for a reason that continues a sentence which begins with the part's name. */
+static void refuse_part(struct listing *listing, Stoker__V1__ErrorCode code, const char *why)
+{
+	char bounds[PART_BOUNDS_MAX];
+	struct error_text text;
+
+	part_name_format(&listing->name, bounds);
+	error_set(&text, 0, "%s%s: %s", listing->dataset->name, bounds, why);
+	finish(listing, code, text.text);
+}
+
 /* The data set is READY: answer at once, or when the part of it is drawn. */
 static void proceed(struct listing *listing)
 {
@@ -274,7 +285,7 @@ static void proceed(struct listing *listing)
 	struct error_text error = {""};
 
 	if (part_name_resolve(&listing->name, samples, &first, &end, &error) != 0) {
-		finish(listing, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, error.text);
+		refuse_part(listing, STOKER__V1__ERROR_CODE__ERROR_BAD_REQUEST, error.text);
 		return;
 	}
 	listing->part.count = end - first;
@@ -286,7 +297,7 @@ static void proceed(struct listing *listing)
 	listing->shared = shared_part_get(
 		listing->dataset, service->loop, &service->budget, first, end, &error);
 	if (listing->shared == NULL) {
-		finish(listing, STOKER__V1__ERROR_CODE__ERROR_MEMORY, error.text);
+		refuse_part(listing, STOKER__V1__ERROR_CODE__ERROR_MEMORY, error.text);
 		return;
 	}
 	listing->work.data = listing;

@@ -108,6 +108,7 @@ def test_full_disk(daemon):
     (('--num-worker', '3'), '--num-worker: no such option'),
     (('--epochs', '0'), '--epochs 0'),
     (('--rank', '2'), '--rank 2'),
+    (('--val-transform', 'ToTensor()'), '--val-transform goes with --val'),
 ])
 def test_usage(daemon, options, says):
     assert says in run(daemon, *options, status=2).stderr
@@ -119,6 +120,8 @@ def test_usage(daemon, options, says):
     (('--val', 'large'), 'large'),
     (('--transform', 'Rotate(3)'), 'Rotate'),
     (('--dtype', 'u8', '--transform', 'Grayscale()'), 'ToTensor'),
+    (('--dtype', 'u8', '--val', 'd', '--val-transform', 'Grayscale(), ToTensor()'),
+     'must end in the same Normalize'),
     (('--drop-last', '--batch-size', '301'), 'data set d: an epoch would have no batch'),
     (('--checkpoint', '/nonexistent/run'), '/nonexistent/run'),
     (('--checkpoint', '/'), '/'),
@@ -159,6 +162,22 @@ def test_parts(daemon):
     """One folder for training and validation."""
     result = run(daemon, '--epochs', 1, '--val', 'd[80%:]', '--json', data='d[:80%]')
     assert json.loads(result.stdout)['images'] == 240
+
+
+@pytest.mark.parametrize('dtype', ['f32', 'u8'])
+def test_transforms_of_validation(daemon, dtype):
+    """At a rate of almost nothing the accuracy is that of the first weights: it depends on the
+    validation's transforms alone."""
+    def accuracy(*options):
+        result = run(daemon, '--epochs', 1, '--val', 'd', '--lr', 1e-30, '--json', '--dtype', dtype,
+                     *options)
+        return json.loads(result.stdout)['val_accuracy']
+
+    end = 'Grayscale(), ToTensor(), Normalize((0.5,), (0.5,))'
+    other = f'Resize(9), Resize(28), RandomVerticalFlip(1), {end}'
+    assert accuracy('--transform', other) != accuracy()
+    assert accuracy('--transform', other, '--val-transform', end) == accuracy()
+    assert accuracy('--val-transform', other) == accuracy('--transform', other)
 
 
 def test_bad_sample(start_daemon, grey_folder, scratch):

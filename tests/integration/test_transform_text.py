@@ -208,9 +208,9 @@ def test_pipelines_as_people_write_them():
 
 
 def test_an_assignment_is_taken_too():
-    texts = [f'train_transform = {PIPELINES[0]}', f'{PIPELINES[0]}']
-    first, second = parse(texts)
-    assert first == second and len(first['steps']) == 4
+    texts = [f'train_transform = {PIPELINES[0]}', f'self.t = {PIPELINES[0]}', f'{PIPELINES[0]}']
+    first, second, plain = parse(texts)
+    assert first == second == plain and len(plain['steps']) == 4
 
 
 def mutated(draw, text):
@@ -233,7 +233,7 @@ def test_what_is_taken_is_python():
     wrong = []
     for text, answer in taken:
         try:
-            value = re.sub(r'^\s*\w+\s*=', '', text)  # an assignment has none
+            value = re.sub(r'^\s*\w+(\s*\.\s*\w+)*\s*=', '', text)  # an assignment has none
             wrong.append(differences(f'(\n{value}\n)', answer))
         except Exception as error:
             if not text.strip() or not answer['steps']:

@@ -255,6 +255,30 @@ static void intermediate_pictures_are_bounded(void **state)
 	image_ops_buffers_finish(&buffers);
 }
 
+/* What is usual with a large photograph: padded, or turned and grown, and then made small. */
+static void large_pictures_may_grow(void **state)
+{
+	static const struct image_op ops[] = {
+		{.kind = IMAGE_OP_PAD,
+			.left = 4,
+			.top = 4,
+			.right = 4,
+			.bottom = 4,
+			.mode = WINDOW_CONSTANT},
+		{.kind = IMAGE_OP_ROTATE, .filter = RESAMPLE_NEAREST, .angle = 45, .expand = 1},
+		{.kind = IMAGE_OP_CENTER_CROP, .width = 2, .height = 2},
+	};
+	struct image_ops_buffers buffers = {.spare = IMAGE_NULL};
+	struct image image = make_image(4000, 3000, 1);
+	struct error_text error;
+
+	(void)state;
+	assert_int_equal(image_ops_apply(ops, 3, 2, 2, &image, &buffers, &error), 0);
+	assert_int_equal(image.width, 2);
+	image_finish(&image);
+	image_ops_buffers_finish(&buffers);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +289,7 @@ int main(void)
 		cmocka_unit_test(sizes_are_torchvisions),
 		cmocka_unit_test(ranges),
 		cmocka_unit_test(intermediate_pictures_are_bounded),
+		cmocka_unit_test(large_pictures_may_grow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

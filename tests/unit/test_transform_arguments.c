@@ -237,7 +237,7 @@ static void errors_show_the_place(void **state)
 			"size has 3 values; it takes a number or (height, width)"},
 		{"Resize((1, 2, 3, 4, 5))", 1, 8, "size has 5 values"},
 		{"Resize(())", 1, 8, "size has 0 values"},
-		{"Resize(\"8\")", 1, 8, "expected a number or (height, width), found '\"'"},
+		{"Resize(\"8\")", 1, 8, "expected a number or (height, width), found \"8\""},
 		{"Resize(None)", 1, 8, "expected a number or (height, width), found 'None'"},
 		{"Resize(8, 6)", 1, 11, "interpolation must be a whole number from 0 to 5"},
 		{"Resize(8, 'bilinear')", 1, 11, "like InterpolationMode.BICUBIC"},
@@ -280,7 +280,7 @@ static void errors_show_the_place(void **state)
 		{"Normalize([0.5), 1)", 1, 15, "expected ',' or ']', found ')'"},
 		{"Normalize(mean, 1)", 1, 11, "expected numbers in parentheses"},
 		{"Normalize(0, 1, 1)", 1, 17, "expected True or False"},
-		{"Resize((8, '8'))", 1, 12, "expected a number, found '\''"},
+		{"Resize((8, '8'))", 1, 12, "expected a number, found '8'"},
 		{"Resize(8.5)", 1, 8, "size must be a whole number from 1 to 65535"},
 		{"Resize(16 / 2)", 1, 8, "whole number"},
 	};

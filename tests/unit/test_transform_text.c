@@ -44,6 +44,7 @@ static void the_names_of_all_transforms_are_known(void **state)
 		     "RandomErasing(), Normalize(0, 1)",
 		"RCPcrhvoajGgbpTdeN");
 	assert_kinds("train_transform = T.Compose([T.PILToTensor()])", "p");
+	assert_kinds("self.transform = T.Compose([T.PILToTensor()])", "p");
 }
 
 static void numbers_are_those_of_python(void **state)
@@ -136,9 +137,14 @@ static void errors_show_the_place(void **state)
 		{"ToPILImage()", 1, 1, "samples are pictures already"},
 		{"RandAugment()", 1, 1, "in the training loop"},
 		{"t = Frobnicate()", 1, 5, "no transform is called 'Frobnicate'"},
-		{"t = u = ToTensor()", 1, 5, "no transform is called 'u'"},
+		{"t = u = ToTensor()", 1, 5, "'u' is no call of a transform: if it is a variable"},
+		{"a.t = u.v = ToTensor()", 1, 7, "the module 'u' is not known"},
+		{"Compose([ToTensor(), normalize,])", 1, 22,
+			"write here what it stands for, such as Normalize(...)"},
 		{"= ToTensor()", 1, 1, "expected a transform"},
 		{"torch.nn.Flatten()", 1, 1, "the module 'torch' is not known"},
+		{"nn.Sequential(ToTensor())", 1, 4, "Sequential is not supported: write Compose"},
+		{"torch.nn.Sequential(ToTensor())", 1, 10, "write Compose([...])"},
 		{"v2.ToTensor()", 1, 1, "'v2' is not known"},
 		{"a.b.c.d.ToTensor()", 1, 1, "just ToTensor"},
 		{"ToTensor", 1, 9, "expected '(', found the end"},
@@ -160,6 +166,8 @@ static void errors_show_the_place(void **state)
 		{"Normalize(4294967296 * 4294967296, 1)", 1, 11, "beyond 2**53"},
 		{"Normalize(int(1e300), 1)", 1, 11, "beyond 2**53"},
 		{"Normalize(7.0 // 2, 1)", 1, 15, "whole numbers only"},
+		{"Normalize(1, 'mean')", 1, 14, "found 'mean'"},
+		{"Normalize(1, 'mean)", 1, 14, "this string has no end"},
 		{"Normalize(1 +, 1)", 1, 14, "expected a number, found ','"},
 		{"Normalize(2 ** 3, 1)", 1, 14, "expected a number, found '*'"},
 		{"Normalize(8 % 2, 1)", 1, 13, "expected ',' or ')', found '%'"},
