@@ -3,6 +3,7 @@
 
 #include "daemon/util/error.h"
 #include "daemon/worker/job.h"
+#include "proto/frame.h"
 
 #include <stdint.h>
 
@@ -16,6 +17,11 @@ struct bad_row {
 	enum bad_reason reason;
 	uint64_t sample; /* that the row was meant for */
 	char *text;      /* at most PROTOCOL_BAD_TEXT_MAX bytes, fit for people */
+};
+
+enum {
+	/* Bytes that one takes, at most: the list may have twice the room that it needs. */
+	BAD_ROW_MEMORY = 2 * sizeof(struct bad_row) + PROTOCOL_BAD_TEXT_MAX + 32,
 };
 
 struct bad_rows {

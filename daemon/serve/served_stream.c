@@ -38,6 +38,20 @@ static uint32_t choose_depth(
 	return depth;
 }
 
+/* What the daemon keeps of batches besides their arena: why rows are bad, where that does not end the
+ * stream; and an inline batch is copied once more, into the queue of its socket. */
+static uint64_t memory_beside_arena(
+	const struct open_request *request, uint64_t depth, uint64_t batch_bytes)
+{
+	uint64_t rows = request->params.batch_size;
+
+	if (rows > PROTOCOL_BAD_ROWS_MAX)
+		rows = PROTOCOL_BAD_ROWS_MAX;
+	if (request->params.on_bad_sample == BAD_SAMPLE_ERROR)
+		rows = 0;
+	return depth * rows * BAD_ROW_MEMORY + (request->is_inline ? batch_bytes : 0);
+}
+
 /* Take the memory: 0 or an error code with a sentence. */
 static int make_arena(struct served_stream *served, const struct open_request *request,
 	uint64_t row_bytes, struct arena *arena, struct error_text *error)
@@ -63,8 +77,7 @@ static int make_arena(struct served_stream *served, const struct open_request *r
 	depth = choose_depth(served->service, request, batch_bytes);
 	if (arena_geometry_init(&geometry, depth, batch_size, row_bytes) < 0)
 		geometry.bytes = UINT64_MAX;
-	/* An inline batch is copied once more, into the queue of its socket. */
-	if (!checked_add(geometry.bytes, request->is_inline ? batch_bytes : 0, &charge))
+	if (!checked_add(geometry.bytes, memory_beside_arena(request, depth, batch_bytes), &charge))
 		charge = UINT64_MAX;
 	if (!budget_take(budget, charge))
 		return error_set(error, STOKER__V1__ERROR_CODE__ERROR_MEMORY,

@@ -88,6 +88,23 @@ def test_memory_limit(start_daemon, grey_folder):
     daemon.wait_idle()
 
 
+def test_memory_of_reasons(start_daemon, grey_folder):
+    """Why rows are bad may take 255 bytes each, of 256 rows of a batch; that is memory, too."""
+    daemon = start_daemon({'train': grey_folder}, settle=True)
+    used = {}
+    for policy in (pb.ON_BAD_SAMPLE_ERROR, pb.ON_BAD_SAMPLE_MASK, pb.ON_BAD_SAMPLE_REPLACE):
+        for size in (64, 300):
+            with daemon.client() as client:
+                client.open('train', dtype=pb.DTYPE_U8, batch_size=size, depth=4,
+                            on_bad_sample=policy)
+                used[policy, size] = client.status().memory_used
+            daemon.wait_idle()
+    for policy in (pb.ON_BAD_SAMPLE_MASK, pb.ON_BAD_SAMPLE_REPLACE):
+        for size, rows in ((64, 64), (300, 256)):
+            more = used[policy, size] - used[pb.ON_BAD_SAMPLE_ERROR, size]
+            assert 4 * rows * 255 <= more <= 4 * rows * 512
+
+
 def test_memory_of_many_streams(start_daemon, grey_folder):
     """Streams fill the limit, one too many is refused, and all of it comes back."""
     daemon = start_daemon({'train': grey_folder}, memory='4M', settle=True)
