@@ -2,7 +2,7 @@
 /* The size that a stream promises: that of the first sample whose header can be read; and how that one
  * lies, for streams that turn pictures as their EXIF data say. */
 #include "daemon/data/dataset.h"
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* The reading half of the index: nothing in it is believed before it is checked. */
 #include "daemon/data/index.h"
 
-#include "daemon/image/exif.h"
+#include "daemon/image/decode/exif.h"
 #include "daemon/util/checked.h"
 #include "daemon/util/escape.h"
 

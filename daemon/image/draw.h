@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 #include "daemon/image/random.h"
 #include "daemon/image/random_op.h"
 #include "daemon/util/error.h"

@@ -34,3 +34,12 @@ void image_finish(struct image *image)
 	free(image->pixels);
 	*image = (struct image)IMAGE_NULL;
 }
+
+void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels)
+{
+	for (size_t i = 0; i < pixels; i++) {
+		const uint8_t *p = rgb + 3 * i;
+
+		l[i] = (uint8_t)((19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 0x8000u) >> 16);
+	}
+}

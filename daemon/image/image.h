@@ -24,3 +24,7 @@ struct image {
 /* Set the dimensions and make room; the pixels are undefined. 0, -ENOMEM, -EOVERFLOW. */
 int image_resize(struct image *image, uint32_t width, uint32_t height, uint32_t channels);
 void image_finish(struct image *image);
+
+/* Luma as Pillow's convert('L'): (19595 R + 38470 G + 7471 B + 0x8000) >> 16 (ITU-R 601-2).
+ * `l` may be `rgb`. */
+void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels);

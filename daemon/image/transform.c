@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/image/transform.h"
 
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/image/transform_plan.h"
 #include "daemon/util/checked.h"
 #include "proto/batch_layout.h"

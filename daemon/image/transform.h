@@ -4,7 +4,7 @@
 #include "daemon/image/draw.h"
 #include "daemon/image/element.h"
 #include "daemon/image/image.h"
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 #include "daemon/image/random_op.h"
 #include "daemon/util/error.h"
 

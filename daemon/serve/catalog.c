@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/catalog.h"
 
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/serve/intake.h"
 #include "daemon/util/escape.h"
 #include "daemon/util/log.h"

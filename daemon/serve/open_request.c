@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/open_request.h"
 
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/serve/open_transform.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/serve/served_stream.h"
 
-#include "daemon/image/decode.h"
-#include "daemon/image/exif.h"
+#include "daemon/image/decode/decode.h"
+#include "daemon/image/decode/exif.h"
 #include "daemon/util/checked.h"
 #include "daemon/util/escape.h"
 #include "daemon/util/log.h"

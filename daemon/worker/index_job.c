@@ -2,7 +2,6 @@
 #include "daemon/worker/index_job.h"
 
 #include "daemon/data/saved_index.h"
-#include "daemon/image/decode.h"
 #include "daemon/util/ownership.h"
 #include "daemon/worker/job.h"
 

@@ -2,8 +2,8 @@
 #include "daemon/worker/render.h"
 
 #include "daemon/data/idx_pixels.h"
-#include "daemon/image/decode.h"
-#include "daemon/image/digest.h"
+#include "daemon/image/decode/decode.h"
+#include "daemon/image/decode/digest.h"
 #include "daemon/util/ownership.h"
 
 #include <errno.h>

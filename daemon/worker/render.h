@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/image/image.h"
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 #include "daemon/util/error.h"
 #include "daemon/worker/job.h"
 #include "daemon/worker/view.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 
 #include <assert.h>
 #include <string.h>

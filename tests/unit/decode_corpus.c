@@ -7,7 +7,7 @@
  * pixels included; known with AddressSanitizer only, else 0. The argument is the number of decode flags,
  * none for 0.
  */
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/util/ownership.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * in its order, fill as three, and the pixels. The answer is a line "ok width height channels nanoseconds"
  * and the pixels, or "invalid", or "bad reason". Repeats are there to take the time of the fastest.
  */
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "tests/unit/jpeg_writer.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Digests of pictures, and the plan of a stream of them. */
-#include "daemon/image/digest.h"
+#include "daemon/image/decode/digest.h"
 #include "daemon/image/transform.h"
 
 #include <setjmp.h>

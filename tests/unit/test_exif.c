@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* EXIF data that are hostile, and pixels that are put into their places. What intact data mean is tested
  * against Pillow (test_exif.py). */
-#include "daemon/image/exif.h"
-#include "daemon/image/placement.h"
+#include "daemon/image/decode/exif.h"
+#include "daemon/image/decode/placement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 
 #include <math.h>
 #include <setjmp.h>

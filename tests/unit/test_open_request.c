@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an Open may ask for: defaults, limits, and a refusal that names what is wrong. */
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/serve/open_request.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chunks that libpng never looks at, and what Pillow would have said about them. */
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "tests/unit/png_writer.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What Pillow 9.4 answers, and the limits. test_transforms.py has many more sizes. */
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

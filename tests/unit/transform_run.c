@@ -5,7 +5,7 @@
  * of struct image_op), and the pixels. The answer is a line "ok width height channels" and the pixels, u8
  * and NHWC, or "refused reason" or "bad reason".
  */
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 #include "daemon/image/transform.h"
 #include "daemon/util/ownership.h"
 

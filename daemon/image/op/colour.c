@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/colour.h"
-
-#include "daemon/image/decode.h"
+#include "daemon/image/op/colour.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/decode.h"
+#include "daemon/image/decode/decode.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -59,13 +59,4 @@ int image_check_length(const struct picture_info *info, uint64_t length, struct 
 	return error_set(error, DECODE_BAD,
 		"%" PRIu64 " MiB are too much for a picture of %u x %u pixels", length >> 20,
 		info->width, info->height);
-}
-
-void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels)
-{
-	for (size_t i = 0; i < pixels; i++) {
-		const uint8_t *p = rgb + 3 * i;
-
-		l[i] = (uint8_t)((19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 0x8000u) >> 16);
-	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/decode.h"
-#include "daemon/image/exif.h"
-#include "daemon/image/placement.h"
+#include "daemon/image/decode/decode.h"
+#include "daemon/image/decode/exif.h"
+#include "daemon/image/decode/placement.h"
 
 #include <errno.h>
 #include <setjmp.h>

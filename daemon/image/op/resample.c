@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/resample.h"
+#include "daemon/image/op/resample.h"
 
-#include "daemon/image/resample_weights.h"
+#include "daemon/image/op/resample_weights.h"
 
 #include <assert.h>
 #include <errno.h>

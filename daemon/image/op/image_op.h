@@ -2,8 +2,8 @@
 #pragma once
 
 #include "daemon/image/image.h"
-#include "daemon/image/resample.h"
-#include "daemon/image/window.h"
+#include "daemon/image/op/resample.h"
+#include "daemon/image/op/window.h"
 #include "daemon/util/error.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/exif.h"
+#include "daemon/image/decode/exif.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/digest.h"
+#include "daemon/image/decode/digest.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/resample_weights.h"
+#include "daemon/image/op/resample_weights.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/image/image.h"
-#include "daemon/image/resample.h"
+#include "daemon/image/op/resample.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "daemon/image/affine.h"
 #include "daemon/image/image.h"
+#include "daemon/image/op/affine.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/flip.h"
+#include "daemon/image/op/flip.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/placement.h"
+#include "daemon/image/decode/placement.h"
 
 struct placement placement_of(uint32_t orientation, uint32_t width, uint32_t height)
 {

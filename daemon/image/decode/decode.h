@@ -73,7 +73,3 @@ int image_decode_jpeg(const void *bytes, size_t length, enum decode_colour colou
 	const struct decode_options *options, struct image *image, struct error_text *error);
 int image_probe_jpeg(const void *bytes, size_t length, const struct decode_options *options,
 	struct picture_info *info, struct error_text *error);
-
-/* Luma as Pillow's convert('L'): (19595 R + 38470 G + 7471 B + 0x8000) >> 16 (ITU-R 601-2).
- * `l` may be `rgb`. */
-void image_rgb_to_l(const uint8_t *rgb, uint8_t *l, size_t pixels);

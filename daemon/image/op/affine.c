@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/affine.h"
+#include "daemon/image/op/affine.h"
 
-#include "daemon/image/window.h"
+#include "daemon/image/op/window.h"
 
 #include <math.h>
 #include <string.h>

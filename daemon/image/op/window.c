@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/window.h"
+#include "daemon/image/op/window.h"
 
 #include <stdbool.h>
 #include <string.h>

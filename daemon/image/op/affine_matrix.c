@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/affine.h"
+#include "daemon/image/op/affine.h"
 
 #include <math.h>
 #include <stdio.h>

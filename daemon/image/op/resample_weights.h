@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "daemon/image/resample.h"
+#include "daemon/image/op/resample.h"
 
 #define RESAMPLE_PRECISION                                                                         \
 	22 /* bits behind the point of a weight: 32 - 8 - 2 for sign and overshoot */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/image_op.h"
+#include "daemon/image/op/image_op.h"
 
-#include "daemon/image/affine.h"
-#include "daemon/image/blur.h"
-#include "daemon/image/colour.h"
-#include "daemon/image/decode.h"
-#include "daemon/image/flip.h"
-#include "daemon/image/rotate.h"
+#include "daemon/image/decode/decode.h"
+#include "daemon/image/op/affine.h"
+#include "daemon/image/op/blur.h"
+#include "daemon/image/op/colour.h"
+#include "daemon/image/op/flip.h"
+#include "daemon/image/op/rotate.h"
 
 #include <errno.h>
 #include <string.h>

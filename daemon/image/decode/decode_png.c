@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/exif.h"
-#include "daemon/image/placement.h"
-#include "daemon/image/png_chunks.h"
-#include "daemon/image/png_metadata.h"
+#include "daemon/image/decode/exif.h"
+#include "daemon/image/decode/placement.h"
+#include "daemon/image/decode/png_chunks.h"
+#include "daemon/image/decode/png_metadata.h"
 
 #include <errno.h>
 #include <png.h>

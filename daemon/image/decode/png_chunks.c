@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/png_chunks.h"
+#include "daemon/image/decode/png_chunks.h"
 
-#include "daemon/image/png_metadata.h"
+#include "daemon/image/decode/png_metadata.h"
 
 #include <string.h>
 #include <zlib.h>

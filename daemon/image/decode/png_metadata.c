@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/png_metadata.h"
+#include "daemon/image/decode/png_metadata.h"
 
-#include "daemon/image/exif.h"
+#include "daemon/image/decode/exif.h"
 #include "daemon/util/ownership.h"
 
 #include <ctype.h>

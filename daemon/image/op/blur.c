@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/blur.h"
+#include "daemon/image/op/blur.h"
 
 #include "daemon/util/ownership.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/image/rotate.h"
+#include "daemon/image/op/rotate.h"
 
-#include "daemon/image/flip.h"
+#include "daemon/image/op/flip.h"
 
 #include <math.h>
 #include <string.h>
