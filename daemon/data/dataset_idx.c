@@ -46,7 +46,7 @@ static int check_images(struct idx_pair *pair, struct error_text *error)
 	if (pixels > request->max_pixels || bytes > UINT32_MAX)
 		return error_set(error, DATASET_UNUSABLE,
 			"%s: declares images of %" PRIu32 "x%" PRIu32
-			" pixels: over the limit of %" PRIu64 " pixels",
+			" pixels: over the limit of %" PRIu64 " pixels (max_pixels)",
 			escape(path).text, pair->shape.width, pair->shape.height,
 			request->max_pixels);
 	pair->image_bytes = (uint32_t)bytes;

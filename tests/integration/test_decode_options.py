@@ -279,7 +279,7 @@ def test_pixels_of_one_picture(start_daemon, scratch, workers):
             client.open('idx', dtype=pb.DTYPE_U8)
     dataset, = (d for d in daemon.status().dataset if d.name == b'd')
     assert (dataset.width, dataset.height) == (100, 100)
-    assert all('limit of 10000 pixels' in bad.text for bad in dataset.bad_sample)
+    assert all('limit of 10000 pixels (max_pixels)' in bad.text for bad in dataset.bad_sample)
 
 
 def test_bytes_for_one_picture(start_daemon, scratch):

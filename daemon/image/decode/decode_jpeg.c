@@ -173,8 +173,8 @@ static int check_header(const struct jpeg_decoder *decoder)
 
 	if ((uint64_t)width * height > decoder->options->max_pixels)
 		return error_set(decoder->error, DECODE_BAD,
-			"JPEG of %u x %u pixels is larger than the limit of %llu pixels", width,
-			height, (unsigned long long)decoder->options->max_pixels);
+			"JPEG of %u x %u pixels is larger than the limit of %llu pixels (max_pixels)",
+			width, height, (unsigned long long)decoder->options->max_pixels);
 	if (components != 1 && components != 3 && components != CMYK_CHANNELS)
 		return error_set(decoder->error, DECODE_BAD,
 			"JPEG of %d components is neither grey nor RGB nor CMYK", components);

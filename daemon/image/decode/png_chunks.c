@@ -97,7 +97,7 @@ int png_read_header(const uint8_t *bytes, size_t length, const struct decode_opt
 			header->width, header->height, header->colour_type, header->bit_depth);
 	if ((uint64_t)header->width * header->height > options->max_pixels)
 		return error_set(error, DECODE_BAD,
-			"PNG of %u x %u pixels is larger than the limit of %llu pixels",
+			"PNG of %u x %u pixels is larger than the limit of %llu pixels (max_pixels)",
 			header->width, header->height, (unsigned long long)options->max_pixels);
 	return 0;
 }
