@@ -207,16 +207,31 @@ static uint32_t attempt_at_hand(const struct pool_worker *worker)
 	return attempt <= REPLACE_TRIES ? attempt : 0;
 }
 
+/* Was the worker at job `i` of those that it has, and at which row? One that has finished all rows and
+ * said so in its page, but not in a record, died of the last one. One that was too late was at its first
+ * job, whatever the page says. */
+static bool at_hand(const struct pool_worker *worker, unsigned i, uint32_t *row)
+{
+	const struct job_render *job = &worker->jobs[i].render;
+
+	*row = atomic_load(&worker->page->row);
+	if (*row >= job->rows)
+		*row = job->rows - 1;
+	if (job->id == atomic_load(&worker->page->job))
+		return true;
+	*row = 0;
+	return worker->late && i == 0;
+}
+
 /* Tell the layer above about the jobs that died with the worker, and name the file at hand. */
 static void report_losses(struct pool_worker *worker, int status, int signal)
 {
 	bool fault = worker->broken || signal_is_fault(signal) || (signal == 0 && status != 0);
 	struct pool *pool = worker->pool;
-	uint64_t job_at_hand = atomic_load(&worker->page->job);
-	uint32_t row_at_hand = atomic_load(&worker->page->row);
 
 	for (unsigned i = 0; i < worker->job_count; i++) {
 		const struct pool_job *job = &worker->jobs[i];
+		uint32_t row;
 		struct pool_loss loss = {
 			.cause = worker->late     ? "it took longer than image_timeout"
 				 : worker->broken ? "it answered nonsense"
@@ -224,8 +239,8 @@ static void report_losses(struct pool_worker *worker, int status, int signal)
 						  : "an error of its own",
 		};
 
-		if (job->render.id == job_at_hand && row_at_hand < job->render.rows) {
-			loss.rows_done = row_at_hand;
+		if (at_hand(worker, i, &row)) {
+			loss.rows_done = row;
 			loss.fault = fault;
 			loss.attempt = attempt_at_hand(worker);
 		}
@@ -241,21 +256,20 @@ static void report_losses(struct pool_worker *worker, int status, int signal)
 static uint32_t describe_position(const struct pool_worker *worker, char *text, size_t size)
 {
 	const struct pool *pool = worker->pool;
-	uint64_t job_at_hand = atomic_load(&worker->page->job);
-	uint32_t row_at_hand = atomic_load(&worker->page->row), samples = 0;
+	uint32_t samples = 0;
 	int used = snprintf(text, size, "while idle");
 
 	for (unsigned i = 0; i < worker->job_count; i++) {
 		const struct pool_job *job = &worker->jobs[i];
-		bool at_hand = job->render.id == job_at_hand && row_at_hand < job->render.rows;
+		uint32_t row;
+		bool is_at_hand = at_hand(worker, i, &row);
 
-		samples += job->render.rows - (at_hand ? row_at_hand : 0);
+		samples += job->render.rows - row;
 		if (i > 0)
 			continue;
-		used = snprintf(text, size, at_hand ? "at " : "before ");
-		pool->ops->describe(job, at_hand ? row_at_hand : 0,
-			at_hand ? attempt_at_hand(worker) : 0, text + used, size - (size_t)used,
-			pool->data);
+		used = snprintf(text, size, is_at_hand ? "at " : "before ");
+		pool->ops->describe(job, row, is_at_hand ? attempt_at_hand(worker) : 0, text + used,
+			size - (size_t)used, pool->data);
 	}
 	return samples;
 }
