@@ -5,19 +5,18 @@ import csv
 import math
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from picture_program import run_pictures
+
 F = pytest.importorskip('torchvision.transforms.functional')
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(os.environ.get('STOKER_CASES', ROOT / '../shared/cases'))
-BUILD = Path(os.environ.get('STOKER_BUILD', ROOT / 'build/tests'))
-IMAGE_OP_RUN = BUILD / 'tests/unit/image_op_run'
 
 (RESIZE, RESIZE_SHORTER, CENTER_CROP, PAD, TO_L, TO_RGB, CROP, FLIP_HORIZONTAL, FLIP_VERTICAL, ROTATE,
  AFFINE, BRIGHTNESS, CONTRAST, SATURATION, HUE, GREY, BLUR) = range(1, 18)
@@ -118,33 +117,10 @@ def pad(sides, fill):
               right=sides[2], bottom=sides[3], **fills(fill))
 
 
-def run(requests, repeats=1, times=None):
+def run(requests):
     """The answers to (u8 H,W[,3] array, operations) each: an array, or the text of a refusal."""
-    assert IMAGE_OP_RUN.is_file(), f'{IMAGE_OP_RUN} is not built; see tests/run'
-    lines = []
-    for array, ops in requests:
-        numbers = [array.shape[1], array.shape[0], 1 if array.ndim == 2 else 3, len(ops), repeats]
-        numbers += [op.numbers() for op in ops]
-        lines.append(' '.join(map(str, numbers)).encode() + b'\n' + array.tobytes())
-    done = subprocess.run([IMAGE_OP_RUN], input=b''.join(lines), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors='replace')
-    answers, out, at = [], done.stdout, 0
-    while at < len(out):
-        end = out.index(b'\n', at)
-        words, at = out[at:end].decode().split(' '), end + 1
-        if words[0] != 'ok':
-            answers.append(' '.join(words))
-            continue
-        width, height, channels, nanoseconds = map(int, words[1:])
-        size = width * height * channels
-        pixels = np.frombuffer(out, np.uint8, size, at).reshape(height, width, channels)
-        answers.append(pixels[:, :, 0] if channels == 1 else pixels)
-        if times is not None:
-            times.append(nanoseconds)
-        at += size
-    assert len(answers) == len(requests)
-    return answers
+    return run_pictures('image_op_run', [
+        (array, [len(ops), *(op.numbers() for op in ops)]) for array, ops in requests])
 
 
 def torchvisions(array, ops):

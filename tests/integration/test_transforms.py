@@ -5,7 +5,6 @@ import csv
 import itertools
 import os
 import random
-import subprocess
 import warnings
 from pathlib import Path
 
@@ -13,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from picture_program import run_pictures
+
 transforms = pytest.importorskip('torchvision.transforms')
 PIL_CONSTANTS = {'nearest': 0, 'lanczos': 1, 'bilinear': 2, 'bicubic': 3, 'box': 4, 'hamming': 5}
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(os.environ.get('STOKER_CASES', ROOT / '../shared/cases'))
-BUILD = Path(os.environ.get('STOKER_BUILD', ROOT / 'build/tests'))
-TRANSFORM_RUN = BUILD / 'tests/unit/transform_run'
 
 GRAYSCALE, RESIZE, CENTER_CROP, PAD = 1, 4, 5, 6
 FILTERS = ['nearest', 'bilinear', 'bicubic', 'lanczos', 'box', 'hamming']
@@ -67,29 +66,9 @@ def grayscale(channels=1):
 
 def run(requests):
     """The answers to (u8 H,W[,3] array, steps) each: an array, or the text of a refusal."""
-    assert TRANSFORM_RUN.is_file(), f'{TRANSFORM_RUN} is not built; see tests/run'
-    lines = []
-    for array, steps in requests:
-        head = [array.shape[1], array.shape[0], 1 if array.ndim == 2 else 3, len(steps)]
-        numbers = head + [n for step in steps for n in step.numbers]
-        lines.append(' '.join(map(str, numbers)).encode() + b'\n' + array.tobytes())
-    done = subprocess.run([TRANSFORM_RUN], input=b''.join(lines), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors='replace')
-    answers, out, at = [], done.stdout, 0
-    while at < len(out):
-        end = out.index(b'\n', at)
-        words, at = out[at:end].decode().split(' '), end + 1
-        if words[0] != 'ok':
-            answers.append(' '.join(words))
-            continue
-        width, height, channels = map(int, words[1:])
-        size = width * height * channels
-        pixels = np.frombuffer(out, np.uint8, size, at).reshape(height, width, channels)
-        answers.append(pixels[:, :, 0] if channels == 1 else pixels)
-        at += size
-    assert len(answers) == len(requests)
-    return answers
+    return run_pictures('transform_run', [
+        (array, [len(steps), *(n for step in steps for n in step.numbers)])
+        for array, steps in requests])
 
 
 def torchvisions(array, steps):

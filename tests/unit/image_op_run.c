@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pictures and operations from stdin, results to stdout, for test_image_ops.py. A request is a line of
- * numbers, "width height channels operations repeats", then for each operation the 28 of struct image_op
- * in its order, fill as three, and the pixels. The answer is a line "ok width height channels nanoseconds"
- * and the pixels, or "invalid", or "bad reason". Repeats are there to take the time of the fastest.
+ * numbers, "width height channels operations", then for each operation the 28 of struct image_op in its
+ * order, fill as three, and the pixels. The answer is a line "ok width height channels" and the pixels,
+ * or "invalid", or "bad reason".
  */
 #include "daemon/image/op/image_op.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { OPS_MAX = 16 };
 
@@ -48,23 +46,12 @@ static bool read_op(struct image_op *op)
 	return true;
 }
 
-static uint64_t now(void)
+static void answer(const struct image_op *ops, uint32_t count, struct image *image,
+	struct image_ops_buffers *buffers)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
-static void answer(const struct image_op *ops, uint32_t count, uint32_t repeats,
-	const struct image *given, struct image_ops_buffers *buffers)
-{
-	uint32_t width = given->width, height = given->height, channels = given->channels;
-	size_t bytes = (size_t)width * height * channels;
-	struct image image = IMAGE_NULL;
+	uint32_t width = image->width, height = image->height, channels = image->channels;
 	struct error_text error = {""};
-	uint64_t best = UINT64_MAX;
-	int r = 0;
+	int r;
 
 	for (uint32_t i = 0; i < count; i++) {
 		if (!image_op_valid(&ops[i], &channels)) {
@@ -74,42 +61,30 @@ static void answer(const struct image_op *ops, uint32_t count, uint32_t repeats,
 		if (!image_op_size(&ops[i], &width, &height))
 			break;
 	}
-	for (uint32_t i = 0; i < repeats && r == 0; i++) {
-		uint64_t begin;
-
-		if (image_resize(&image, given->width, given->height, given->channels) < 0)
-			exit(2);
-		memcpy(image.pixels, given->pixels, bytes);
-		begin = now();
-		r = image_ops_apply(ops, count, width, height, &image, buffers, &error);
-		if (now() - begin < best)
-			best = now() - begin;
-	}
+	r = image_ops_apply(ops, count, width, height, image, buffers, &error);
 	if (r < 0)
 		exit(2);
 	if (r != 0) {
 		printf("bad %s\n", error.text);
 	} else {
-		printf("ok %u %u %u %" PRIu64 "\n", image.width, image.height, image.channels,
-			best);
-		fwrite(image.pixels, 1, (size_t)image.width * image.height * image.channels,
+		printf("ok %u %u %u\n", image->width, image->height, image->channels);
+		fwrite(image->pixels, 1, (size_t)image->width * image->height * image->channels,
 			stdout);
 	}
-	image_finish(&image);
 }
 
 int main(void)
 {
 	struct image_ops_buffers buffers = {.spare = IMAGE_NULL};
 	struct image image = IMAGE_NULL;
-	uint32_t width, height, channels, count, repeats;
+	uint32_t width, height, channels, count;
 
 	while (read_number(&width)) {
 		struct image_op ops[OPS_MAX] = {0};
 		size_t bytes;
 
 		if (!read_number(&height) || !read_number(&channels) || !read_number(&count) ||
-			!read_number(&repeats) || count > OPS_MAX)
+			count > OPS_MAX)
 			return 2;
 		for (uint32_t i = 0; i < count; i++) {
 			if (!read_op(&ops[i]))
@@ -119,7 +94,7 @@ int main(void)
 		if (getchar() != '\n' || image_resize(&image, width, height, channels) < 0 ||
 			fread(image.pixels, 1, bytes, stdin) != bytes)
 			return 2;
-		answer(ops, count, repeats, &image, &buffers);
+		answer(ops, count, &image, &buffers);
 	}
 	image_finish(&image);
 	image_ops_buffers_finish(&buffers);

@@ -108,14 +108,7 @@ static void check(const struct tree *tree, const char *name, const struct datase
 			(const char *)index.blob + index.classes[i].offset);
 	used += (size_t)snprintf(text + used, sizeof(text) - used, "(%u empty, %u hidden) ",
 		index.header->empty_classes, index.header->hidden_skipped);
-	for (uint64_t i = 0; i < index.header->samples; i++) {
-		uint32_t length;
-		const uint8_t *path = index_path(&index, i, &length);
-
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%d:%.*s ",
-			index.samples[i].label, (int)length, (const char *)path);
-		assert_true(used < sizeof(text));
-	}
+	tree_print_samples(&index, text + used, sizeof(text) - used);
 	assert_string_equal(text, expected);
 	index_unmap(&index);
 }

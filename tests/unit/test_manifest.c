@@ -15,20 +15,12 @@ static void assert_samples(const struct tree *tree, const char *name, const char
 	struct error_text error;
 	struct index index;
 	char text[1024];
-	size_t used = 0;
 
 	if (tree_open(tree, name, &index, NULL, &error) != 0)
 		fail_msg("%s", error.text);
 	assert_int_equal(index.header->kind, INDEX_MANIFEST);
 	assert_int_equal(index.header->channels, 3);
-	for (uint64_t i = 0; i < index.header->samples; i++) {
-		uint32_t length;
-		const uint8_t *path = index_path(&index, i, &length);
-
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%d:%.*s ",
-			index.samples[i].label, (int)length, (const char *)path);
-		assert_true(used < sizeof(text));
-	}
+	tree_print_samples(&index, text, sizeof(text));
 	assert_string_equal(text, expected);
 	index_unmap(&index);
 }

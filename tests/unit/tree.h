@@ -186,6 +186,22 @@ static inline void tree_unreadable(const struct tree *tree, const char *name, ..
 	index_unmap(&index);
 }
 
+/* "LABEL:PATH " for each sample of an index. */
+static inline void tree_print_samples(const struct index *index, char *text, size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint64_t i = 0; i < index->header->samples; i++) {
+		uint32_t length;
+		const uint8_t *path = index_path(index, i, &length);
+
+		used += (size_t)snprintf(text + used, size - used, "%d:%.*s ",
+			index->samples[i].label, (int)length, (const char *)path);
+		assert_true(used < size);
+	}
+}
+
 static inline int tree_open_fds(void)
 {
 	DIR *stream = opendir("/proc/self/fd");
